@@ -1,0 +1,190 @@
+"""The typed configuration: what `params.yaml` may say.
+
+`conf/` is composed by Hydra into `params.yaml`; this module is the only reader of it. Unknown keys are refused, every
+value has a type and a range, and seeds are never null. What belongs to one method alone (`model`) is checked by that
+method's own class, see `components.training.registry`.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from components.errors import ConfigError
+
+Item = TypeVar("Item")
+Model = TypeVar("Model", bound=BaseModel)
+Scale = Literal["tiny", "quick", "cpu", "paper"]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+# One word in paths, stage addresses and MLflow names alike.
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+
+
+class Strict(BaseModel):
+    """Base of every section: immutable, and a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SplitConfig(Strict):
+    """Fractions of rows in each split; whole launches are kept together, so they are met approximately."""
+
+    seed: Seed
+    validation: Fraction = 0.2
+    test: Fraction = 0.2
+
+
+class DataGateConfig(Strict):
+    """What the data gate asks beyond form: enough rows, every class in every split, similar proportions."""
+
+    min_rows: int = Field(ge=1)
+    min_rows_per_class: int = Field(ge=1)
+    required_regimes: tuple[str, ...]
+    required_kinds: tuple[str, ...]
+    # largest difference of a class's share between one split and the whole table
+    max_share_drift: Fraction = 0.15
+
+
+class DatasetConfig(Strict):
+    """One data set of this scale: a catalogue entry, how much of it, and how it is split."""
+
+    entry: Name
+    max_rows: int | None = Field(default=None, ge=1)
+    split: SplitConfig
+    gate: DataGateConfig
+
+
+class TaskConfig(Strict):
+    """What is predicted from what."""
+
+    target: str
+    classes: tuple[str, ...] = Field(min_length=2)
+    features: tuple[str, ...] = Field(min_length=1)
+    # features taken in logarithm before standardising, by the model and the baselines alike
+    log_features: tuple[str, ...] = ()
+    # said in the report beside the numbers, where a reader must know it to judge them
+    note: str = ""
+    # said in the model card: what a model of this task must not be used for
+    limits: str = ""
+
+    @model_validator(mode="after")
+    def _logarithms_are_of_features(self) -> "TaskConfig":
+        strangers = sorted(set(self.log_features) - set(self.features))
+        if strangers:
+            raise ValueError(f"log_features names {strangers[0]!r}, which is not among the features")
+        return self
+
+
+class TrainingConfig(Strict):
+    """Optimisation and bookkeeping, the same for every method."""
+
+    epochs: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    # rate of the fast variables (prototypes); everything else learns at timescale_ratio times this
+    learning_rate: float = Field(gt=0)
+    timescale_ratio: float = Field(default=0.1, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    gradient_clip: float | None = Field(default=None, gt=0)
+    threads: int = Field(default=1, ge=1)
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    checkpoint_every_epochs: int = Field(default=1, ge=1)
+
+
+class ModelGateConfig(Strict):
+    """What a trained model must show before it is evaluated or exported."""
+
+    # validation accuracy must exceed that of always answering the most frequent class by this much
+    min_margin_over_majority: float = Field(ge=0)
+    min_utilisation: Fraction | Literal[1] = 0.5
+    min_perplexity: float = Field(default=1.5, ge=1)
+    min_separation: float = Field(gt=0)
+    max_identity_residual: float = Field(default=1e-5, gt=0)
+
+
+class ExportConfig(Strict):
+    """The ONNX form of a model and how close to the trained one it must be."""
+
+    opset: int = Field(default=20, ge=18, le=26)
+    absolute_tolerance: float = Field(default=1e-4, gt=0)
+    relative_tolerance: float = Field(default=1e-4, gt=0)
+    max_batch: int = Field(default=1024, ge=32)
+    max_tokens: int = Field(default=64, ge=2)
+
+
+class TrainConfig(Strict):
+    """All that one training run depends on, but for data and code."""
+
+    method: Name
+    # the family's folder under components/methods and components/training: the code that this experiment depends on
+    source: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    dataset: Name
+    seed: Seed
+    task: TaskConfig
+    model: dict[str, Any]
+    training: TrainingConfig
+
+
+class ExperimentConfig(TrainConfig):
+    """One training run and everything downstream of it."""
+
+    gate: ModelGateConfig
+    export: ExportConfig
+
+
+class Config(Strict):
+    """The whole of `params.yaml`."""
+
+    scale: Scale
+    datasets: dict[Name, DatasetConfig] = Field(min_length=1)
+    experiments: dict[Name, ExperimentConfig] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _every_experiment_has_its_dataset(self) -> "Config":
+        for name, experiment in self.experiments.items():
+            if experiment.dataset not in self.datasets:
+                raise ValueError(
+                    f"experiment {name!r} reads dataset {experiment.dataset!r}, but this scale has {sorted(self.datasets)}"
+                )
+        return self
+
+    def dataset(self, name: str) -> DatasetConfig:
+        return _entry(self.datasets, name, "dataset")
+
+    def experiment(self, name: str) -> ExperimentConfig:
+        return _entry(self.experiments, name, "experiment")
+
+
+def _entry(section: dict[str, Item], name: str, kind: str) -> Item:
+    if name not in section:
+        raise ConfigError(f"there is no {kind} {name!r} in params.yaml; it has: {', '.join(sorted(section))}")
+    return section[name]
+
+
+def load_config(path: Path) -> Config:
+    """Read and check `params.yaml`. Raises ConfigError with each fault's place, value and rule."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; `quintet run --scale quick` writes it from conf/") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    return validated(Config, content, path.name)
+
+
+def validated(kind: type[Model], content: Any, source: str) -> Model:
+    """`content` as a `kind`, or a ConfigError in one line."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(str(part) for part in fault['loc']) or 'the whole'}: {fault['msg']} (got {_short(fault['input'])})"
+            for fault in error.errors()
+        ]
+        raise ConfigError(f"{source} is refused: {'; '.join(faults)}; mend it in conf/ or by --set KEY=VALUE") from None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

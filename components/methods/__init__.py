@@ -1,0 +1,1 @@
+"""The methods themselves, in pure PyTorch: nothing here knows of files, trackers or pipelines."""

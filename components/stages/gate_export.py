@@ -1,0 +1,62 @@
+"""gate_export: the bundle is whole, and its model answers as the trained one does, at every shape and awkward input."""
+
+from components.config import ExportConfig
+from components.errors import BundleError
+from components.quality.report import Check, GateReport
+from components.stages.artifacts import conclude_gate, prepared_table, record_for, trained_run
+from components.stages.execution import Context
+
+
+def run(context: Context) -> None:
+    from components.export.bundle import verify_bundle
+    from components.export.parity import Tolerance, compare
+    from components.tracking.records import BUNDLE_TAG, bundle_digest, write_record
+    from components.training.core.tables import load_table
+    from components.training.registry import method
+
+    trained = trained_run(context)
+    config = context.section(ExportConfig, f"experiments.{context.name}.export")
+    bundle = context.input(f"outputs/export/{context.name}/bundle")
+    subject = f"bundle {context.name}"
+    mend = "run the export stage again; if it persists, the exporter and the model disagree"
+    try:
+        verify_bundle(bundle)
+    except BundleError as error:
+        whole = Check("bundle/whole", False, str(error), "every file is the one the manifest names", mend=mend)
+        conclude_gate(context, GateReport("export", subject, (whole,)))
+    servable = method(trained.config.method).servable(trained.config, trained.weights)
+    table = load_table(prepared_table(context, trained.config.dataset), trained.config.task)
+    cases = compare(
+        (bundle / "model.onnx").read_bytes(),
+        servable.module,
+        table.test.rows,
+        servable.outputs,
+        Tolerance(config.absolute_tolerance, config.relative_tolerance),
+        trained.config.seed,
+    )
+    allowed = (
+        f"a difference of at most {config.absolute_tolerance:g} + {config.relative_tolerance:g} times the trained value, "
+        "and the same decisions"
+    )
+    checks = [
+        Check(
+            f"parity/{case.name}",
+            case.passed,
+            case.fault or f"{case.worst:.3g} of what is allowed, {case.decisions} other decisions",
+            allowed,
+            mend=mend,
+        )
+        for case in cases
+    ]
+    conclude_gate(context, GateReport("export", subject, tuple(checks)))
+    record = record_for(
+        context,
+        trained,
+        tags={BUNDLE_TAG: bundle_digest(bundle)},
+        metrics={
+            "parity/cases": float(len(cases)),
+            "parity/worst_share_of_tolerance": max(case.worst for case in cases),
+        },
+        artifacts=["report.json"],
+    )
+    write_record(context.folder, record)

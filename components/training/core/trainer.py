@@ -1,0 +1,79 @@
+"""One training run, from a module and its table to trained weights and the history of its epochs."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightning
+import torch
+
+from components.config import TrainConfig
+from components.training.core.batches import EpochBatches
+from components.training.core.callbacks import FiniteGuard, History, HistoryEntry, Listener, Progress, ReseedEachStep
+from components.training.core.checkpoints import AtomicCheckpointIO, EpochCheckpoint
+from components.training.core.device import Choice, choose_device
+from components.training.core.module import TrainableModule
+from components.training.core.tables import Table
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """`history` has one entry an epoch; `resumed` says whether a checkpoint was found."""
+
+    history: list[HistoryEntry]
+    device: Choice
+    resumed: bool
+
+
+def fit(
+    module: TrainableModule,
+    table: Table,
+    config: TrainConfig,
+    checkpoint: Path,
+    listener: Listener | None = None,
+) -> FitResult:
+    """Train `module` in place, from `checkpoint` if that file is there.
+
+    Raises:
+        NonFiniteError: a loss or gradient was not finite; `checkpoint` holds the last good epoch.
+        ConfigError: the device asked for is absent.
+    """
+    quieten_lightning()
+    training = config.training
+    torch.set_num_threads(training.threads)
+    device = choose_device(training.accelerator)
+    history = History(listener)
+    trainer = lightning.Trainer(
+        accelerator=device.accelerator,
+        devices=1,
+        max_epochs=training.epochs,
+        deterministic=True,
+        gradient_clip_val=training.gradient_clip,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        plugins=[AtomicCheckpointIO()],
+        callbacks=[
+            ReseedEachStep(config.seed),
+            FiniteGuard(),
+            history,
+            Progress(history),
+            EpochCheckpoint(checkpoint, training.checkpoint_every_epochs),
+        ],
+    )
+    resumed = checkpoint.is_file()
+    trainer.fit(
+        module,
+        train_dataloaders=EpochBatches(table.train, training.batch_size, config.seed, shuffle=True),
+        val_dataloaders=EpochBatches(table.validation, training.batch_size, config.seed, shuffle=False),
+        ckpt_path=checkpoint if resumed else None,
+    )
+    module.cpu()
+    return FitResult(history.entries, device, resumed)
+
+
+def quieten_lightning() -> None:
+    """Lightning advertises and counts devices at level INFO; what matters of that is in the run record."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
