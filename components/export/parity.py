@@ -1,5 +1,6 @@
 """Does the exported model answer as the trained one? Asked at many shapes and of awkward inputs, never of one example."""
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ def compare(
     model: bytes, module: nn.Module, rows: Tensor, output_names: Sequence[str], tolerance: Tolerance, seed: int
 ) -> list[ParityCase]:
     """All cases of `parity_inputs`, answered by `module` and by ONNX Runtime from a fresh, otherwise empty folder."""
+    # ONNX Runtime reports to its makers unless told before it is imported
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
     module.eval()
