@@ -64,6 +64,8 @@ class TaskConfig(Strict):
     features: tuple[str, ...] = Field(min_length=1)
     # features taken in logarithm before standardising, by the model and the baselines alike
     log_features: tuple[str, ...] = ()
+    # whether each class weighs the same in the loss, of the model and of the baselines alike, however rare it is
+    balanced: bool = False
     # said in the report beside the numbers, where a reader must know it to judge them
     note: str = ""
     # said in the model card: what a model of this task must not be used for
@@ -85,6 +87,8 @@ class TrainingConfig(Strict):
     # rate of the fast variables (prototypes); everything else learns at timescale_ratio times this
     learning_rate: float = Field(gt=0)
     timescale_ratio: float = Field(default=0.1, gt=0)
+    # cosine: both rates fall to zero along a half cosine over all steps, so their ratio stays what it is
+    schedule: Literal["constant", "cosine"] = "constant"
     weight_decay: float = Field(default=0.0, ge=0)
     gradient_clip: float | None = Field(default=None, gt=0)
     threads: int = Field(default=1, ge=1)

@@ -11,6 +11,7 @@ os.environ.update(
         "DVC_NO_ANALYTICS": "1",
         "GX_ANALYTICS_ENABLED": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "ORT_DISABLE_TELEMETRY": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     }
 )

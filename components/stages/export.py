@@ -77,7 +77,7 @@ def run(context: Context) -> None:
             data=summary,
             validation=_validation_metrics(trained),
         ),
-        lineage={"run": trained.digest, "data": data, "scale": trained.scale},
+        lineage={"digest": trained.digest, "data": data, "scale": trained.scale},
     )
     record = record_for(
         context,

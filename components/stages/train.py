@@ -12,7 +12,7 @@ def run(context: Context) -> None:
     from components.tracking.live import LiveRun
     from components.tracking.records import new_record, short_parameters, write_history, write_record
     from components.tracking.runs import RunIdentity
-    from components.training.core.tables import load_table
+    from components.training.core.tables import load_table, majority_accuracy
     from components.training.core.trainer import fit
     from components.training.registry import method
 
@@ -43,7 +43,12 @@ def run(context: Context) -> None:
         scale=scale,
         digest=digest,
         parameters=parameters,
-        metrics={**result.history[-1]["metrics"], "train/rows": float(len(table.train))},
+        metrics={
+            **result.history[-1]["metrics"],
+            "train/rows": float(len(table.train)),
+            # what the model gate measures learning against
+            "validation/majority_accuracy": majority_accuracy(table),
+        },
         history=history,
         artifacts=["config.json"],
         datasets=[dataset_reference(context, config.dataset, "train")],

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from components.training.core.tables import Split
 
@@ -14,34 +15,50 @@ Batch = tuple[Tensor, Tensor, Tensor]
 EPOCHS_PER_SEED = 1_000_003
 
 
-class EpochBatches:
-    """Iterable over the batches of a split: shuffled anew each epoch, or in order when `shuffle` is off.
+class EpochOrder(Sampler[int]):
+    """Row indices, shuffled anew each epoch. Lightning tells the epoch; no global generator is drawn from."""
 
-    Nothing but `seed` and `epoch` decides the order, and no global generator is drawn from.
-    """
-
-    def __init__(self, split: Split, batch_size: int, seed: int, *, shuffle: bool):
-        self.split = split
-        self.batch_size = batch_size
+    def __init__(self, size: int, seed: int):
+        self.size = size
         self.seed = seed
-        self.shuffle = shuffle
         self.epoch = 0
-
-    @property
-    def sampler(self) -> "EpochBatches":
-        """Lightning tells the epoch to the `sampler` of what it iterates."""
-        return self
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return -(-len(self.split) // self.batch_size)
+        return self.size
 
-    def __iter__(self) -> Iterator[Batch]:
-        order = torch.arange(len(self.split))
-        if self.shuffle:
-            generator = torch.Generator().manual_seed(self.seed * EPOCHS_PER_SEED + self.epoch)
-            order = torch.randperm(len(self.split), generator=generator)
-        for rows in order.split(self.batch_size):
-            yield self.split.tokens[rows], self.split.labels[rows], rows
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed * EPOCHS_PER_SEED + self.epoch)
+        yield from torch.randperm(self.size, generator=generator).tolist()
+
+
+class SplitRows(Dataset[Batch]):
+    """A split that hands out whole batches, so that no row is collated one by one."""
+
+    def __init__(self, split: Split):
+        self.split = split
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitems__(self, rows: list[int]) -> Batch:
+        index = torch.tensor(rows)
+        return self.split.tokens[index], self.split.labels[index], index
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
+
+
+def batches(split: Split, batch_size: int, *, order: EpochOrder | None = None) -> DataLoader[Batch]:
+    """Batches of `split`, in the order of its rows or in `order`; the last one may be short."""
+    return DataLoader(
+        SplitRows(split),
+        batch_size=batch_size,
+        sampler=order,
+        collate_fn=_as_it_is,
+        # without a generator of its own a loader draws a seed from the global one, and the steps would shift
+        generator=torch.Generator(),
+    )

@@ -53,6 +53,12 @@ def load_table(path: Path, task: TaskConfig) -> Table:
     return Table(**splits, left_out=len(frame) - len(kept))
 
 
+def majority_accuracy(table: Table) -> float:
+    """Validation accuracy of always answering the class that is most frequent in training."""
+    most_frequent = table.train.labels.bincount().argmax()
+    return float((table.validation.labels == most_frequent).double().mean())
+
+
 def _split(frame: pd.DataFrame, task: TaskConfig) -> Split:
     index = {name: position for position, name in enumerate(task.classes)}
     features = torch.tensor(frame[list(task.features)].to_numpy(dtype="float32"))

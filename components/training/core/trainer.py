@@ -1,6 +1,7 @@
 """One training run, from a module and its table to trained weights and the history of its epochs."""
 
 import logging
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import lightning
 import torch
 
 from components.config import TrainConfig
-from components.training.core.batches import EpochBatches
+from components.training.core.batches import EpochOrder, batches
 from components.training.core.callbacks import FiniteGuard, History, HistoryEntry, Listener, Progress, ReseedEachStep
 from components.training.core.checkpoints import AtomicCheckpointIO, EpochCheckpoint
 from components.training.core.device import Choice, choose_device
@@ -65,8 +66,10 @@ def fit(
     resumed = checkpoint.is_file()
     trainer.fit(
         module,
-        train_dataloaders=EpochBatches(table.train, training.batch_size, config.seed, shuffle=True),
-        val_dataloaders=EpochBatches(table.validation, training.batch_size, config.seed, shuffle=False),
+        train_dataloaders=batches(
+            table.train, training.batch_size, order=EpochOrder(len(table.train), config.seed)
+        ),
+        val_dataloaders=batches(table.validation, training.batch_size),
         ckpt_path=checkpoint if resumed else None,
     )
     module.cpu()
@@ -77,3 +80,5 @@ def quieten_lightning() -> None:
     """Lightning advertises and counts devices at level INFO; what matters of that is in the run record."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # Lightning's own use of a torch interface that torch is about to rename
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated")

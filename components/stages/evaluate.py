@@ -1,0 +1,121 @@
+"""evaluate: the model beside named baselines, on the same test rows and the same features, with pictures."""
+
+from typing import Any
+
+import numpy as np
+
+from components.files import write_json
+from components.stages.artifacts import dataset_reference, prepared_table, record_for, trained_run
+from components.stages.execution import Context
+
+OWN_PROTOTYPES = "own_prototypes"
+NOTES = {
+    "model": "the linear head on mean code and histogram; nmi and ari judge its predictions",
+    OWN_PROTOTYPES: (
+        "the model without its head: each object goes to its most probable prototype, each prototype is named by "
+        "the majority of its training rows; nmi and ari judge the prototypes themselves"
+    ),
+}
+
+
+def run(context: Context) -> None:
+    import torch
+
+    from components.evaluation.baselines import baseline_data, run_baselines
+    from components.evaluation.metrics import classification, contingency, majority_mapping, scores
+    from components.tracking.records import write_record
+    from components.training.core.tables import load_table
+    from components.training.registry import method
+
+    trained = trained_run(context)
+    config, task = trained.config, trained.config.task
+    torch.set_num_threads(config.training.threads)
+    family = method(config.method)
+    table = load_table(prepared_table(context, config.dataset), task)
+    labels = {name: getattr(table, name).labels.numpy() for name in ("train", "test")}
+    logits, mixtures = {}, {}
+    for name in labels:
+        answers = family.predict(config, trained.weights, getattr(table, name).tokens)
+        logits[name], mixtures[name] = (answer.double().numpy() for answer in answers)
+    num_classes, num_prototypes = len(task.classes), mixtures["test"].shape[1]
+    predictions = logits["test"].argmax(axis=1)
+    clusters = {name: mixture.argmax(axis=1) for name, mixture in mixtures.items()}
+    mapping = majority_mapping(clusters["train"], labels["train"], num_prototypes, num_classes)
+
+    def scaled(rows: np.ndarray) -> np.ndarray:
+        return family.scaled(config, trained.weights, torch.from_numpy(rows).float()).double().numpy()
+
+    answers = run_baselines(
+        baseline_data(
+            table.train.rows.double().numpy(),
+            labels["train"],
+            table.test.rows.double().numpy(),
+            num_classes=num_classes,
+            num_clusters=num_prototypes,
+            seed=config.seed,
+            balanced=task.balanced,
+            scaler=scaled,
+        )
+    )
+    systems = {
+        OWN_PROTOTYPES: scores(labels["test"], mapping[clusters["test"]], task.classes, clusters["test"]),
+        **{
+            name: scores(labels["test"], answer.predictions, task.classes, answer.clusters)
+            for name, answer in answers.items()
+        },
+    }
+    metrics: dict[str, Any] = {
+        "model": scores(labels["test"], predictions, task.classes),
+        "baselines": systems,
+        "notes": {**NOTES, **{name: answer.note for name, answer in answers.items()}},
+        "test_rows": len(table.test),
+        "rows_of_other_classes_left_out": table.left_out,
+    }
+    write_json(context.folder / "metrics.json", metrics)
+    draw(
+        context,
+        trained.folder,
+        task.classes,
+        classification(labels["test"], predictions, num_classes).confusion,
+        contingency(clusters["test"], labels["test"], num_prototypes, num_classes).T,
+    )
+    flat = {f"test/{name}": value for name, value in metrics["model"].items()}
+    for system, values in systems.items():
+        flat |= {f"baseline/{system}/{name}": value for name, value in values.items()}
+    record = record_for(
+        context,
+        trained,
+        metrics=flat,
+        artifacts=["metrics.json", "plots"],
+        datasets=[dataset_reference(context, config.dataset, "test")],
+    )
+    write_record(context.folder, record)
+
+
+def draw(context: Context, training: Any, classes: tuple[str, ...], confusion: np.ndarray, use: np.ndarray) -> None:
+    """The pictures of one experiment, into `plots/`."""
+    from components.evaluation.plots import plot_confusion, plot_prototype_use, plot_separation, plot_training
+    from components.tracking.records import HISTORY_NAME, read_history
+
+    folder = context.folder / "plots"
+    folder.mkdir()
+    history = read_history(training / HISTORY_NAME)
+    steps = [step for step, _ in history]
+    series = {name: [metrics[name] for _, metrics in history] for name in history[0][1]}
+    plot_confusion(confusion, classes, folder / "confusion.png", f"{context.name}: test rows")
+    plot_prototype_use(use, classes, folder / "prototype_use.png", f"{context.name}: prototypes of the test rows")
+    plot_separation(
+        steps,
+        series["prototypes/separation_min"],
+        series["prototypes/separation_mean"],
+        series["prototypes/temperature"],
+        folder / "separation.png",
+        f"{context.name}: prototypes over training",
+    )
+    plot_training(
+        steps,
+        {name: series[f"{name}/loss"] for name in ("train", "validation")},
+        {name: series[f"{name}/accuracy"] for name in ("train", "validation")},
+        folder / "training.png",
+        f"{context.name}: training",
+    )

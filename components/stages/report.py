@@ -1,0 +1,78 @@
+"""The report after a run: data, gates, figures beside their baselines, pictures, in one file that needs nothing else.
+
+It is made from the stage outputs alone and says nothing of times or machines: the same outputs give the same report.
+"""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from components.config import load_config
+from components.files import read_json, write_text
+
+REPORT = Path("run_info/report/index.html")
+TEMPLATE = "report.html.jinja"
+GATES = ("gate_model", "gate_export")
+
+
+def write_report(root: Path) -> Path:
+    """Write the report of what `outputs/` holds for the active configuration; returns its path."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    config = load_config(root / "params.yaml")
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["figure"] = _figure
+    text = environment.get_template(TEMPLATE).render(
+        scale=config.scale,
+        datasets=[_dataset(root, name) for name in config.datasets],
+        experiments=[
+            {**_experiment(root, name), "task": experiment.task, "method": experiment.method, "seed": experiment.seed}
+            for name, experiment in config.experiments.items()
+        ],
+    )
+    path = root / REPORT
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write_text(path, text)
+    return path
+
+
+def _dataset(root: Path, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "summary": _if_there(root / "data" / "prepared" / name / "summary.json"),
+        "gate": _if_there(root / "outputs" / "gate_data" / name / "report.json"),
+        "docs": f"../data_docs/{name}/index.html" if (root / "run_info/data_docs" / name / "index.html").is_file() else None,
+    }
+
+
+def _experiment(root: Path, name: str) -> dict[str, Any]:
+    evaluated = root / "outputs" / "evaluate" / name
+    return {
+        "name": name,
+        "metrics": _if_there(evaluated / "metrics.json"),
+        "plots": [_picture(path) for path in sorted((evaluated / "plots").glob("*.png"))],
+        "gates": {gate: _if_there(root / "outputs" / gate / name / "report.json") for gate in GATES},
+        "manifest": _if_there(root / "outputs" / "train" / name / "manifest.json"),
+        "record": _if_there(root / "outputs" / "train" / name / "record.json"),
+        "prototypes": _if_there(root / "outputs" / "export" / name / "bundle" / "prototypes.json"),
+    }
+
+
+def _if_there(path: Path) -> Any:
+    return read_json(path) if path.is_file() else None
+
+
+def _picture(path: Path) -> dict[str, str]:
+    encoded = base64.b64encode(path.read_bytes()).decode("ascii")
+    return {"title": path.stem.replace("_", " "), "source": f"data:image/png;base64,{encoded}"}
+
+
+def _figure(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
