@@ -1,0 +1,1 @@
+"""The orbital catalogue: satellite catalogues and element sets, read strictly into one table."""

