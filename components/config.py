@@ -149,7 +149,8 @@ class Config(Strict):
         for name, experiment in self.experiments.items():
             if experiment.dataset not in self.datasets:
                 raise ValueError(
-                    f"experiment {name!r} reads dataset {experiment.dataset!r}, but this scale has {sorted(self.datasets)}"
+                    f"experiment {name!r} reads dataset {experiment.dataset!r}, "
+                    f"but this scale has {sorted(self.datasets)}"
                 )
         return self
 
@@ -183,7 +184,7 @@ def validated(kind: type[Model], content: Any, source: str) -> Model:
         return kind.model_validate(content)
     except ValidationError as error:
         faults = [
-            f"{'.'.join(str(part) for part in fault['loc']) or 'the whole'}: {fault['msg']} (got {_short(fault['input'])})"
+            f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']} (got {_short(fault['input'])})"
             for fault in error.errors()
         ]
         raise ConfigError(f"{source} is refused: {'; '.join(faults)}; mend it in conf/ or by --set KEY=VALUE") from None

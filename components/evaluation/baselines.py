@@ -91,7 +91,7 @@ def majority(data: BaselineData) -> BaselineResult:
 
 
 def logistic_regression(data: BaselineData) -> BaselineResult:
-    """Multinomial logistic regression with an L2 penalty of C = 1 on scaled features; `balanced` weighs rows by class."""
+    """Multinomial logistic regression, L2 penalty with C = 1, on scaled features; `balanced` weighs rows by class."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -102,9 +102,7 @@ def logistic_regression(data: BaselineData) -> BaselineResult:
             "change the split or read more rows"
         )
     weighting = "balanced" if data.balanced else None
-    model = LogisticRegression(
-        C=1.0, class_weight=weighting, max_iter=LOGISTIC_ITERATIONS, random_state=data.seed
-    )
+    model = LogisticRegression(C=1.0, class_weight=weighting, max_iter=LOGISTIC_ITERATIONS, random_state=data.seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(data.scaler(data.train_features), data.train_labels)

@@ -21,7 +21,7 @@ def export_onnx(
     max_tokens: int,
     opset: int,
 ) -> bytes:
-    """The ONNX form of `module`. Axes 0 and 1 of every input are dynamic: batch (1..max_batch) and tokens (1..max_tokens).
+    """`module` as ONNX, with dynamic axes 0 (batch, 1..max_batch) and 1 (tokens, 1..max_tokens) of every input.
 
     `example` must have at least two rows and two tokens: a size of one is traced as a constant.
 
@@ -50,7 +50,8 @@ def export_onnx(
         )
     if program is None:
         raise RuntimeError("torch.onnx.export returned nothing")
-    return stripped(program.model_proto).SerializeToString(deterministic=True)
+    content: bytes = stripped(program.model_proto).SerializeToString(deterministic=True)
+    return content
 
 
 def stripped(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""Does the exported model answer as the trained one? Asked at many shapes and of awkward inputs, never of one example."""
+"""Does the exported model answer as the trained one? Asked at many shapes and of awkward inputs, not of one example."""
 
 import os
 import tempfile
@@ -44,7 +44,7 @@ class ParityCase:
 
 
 def parity_inputs(rows: Tensor, seed: int) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Named (tokens (B, T, F), mask (B, T)) made of real rows (N, F): shapes, scales, masks, ties, nothing but padding."""
+    """Named (tokens (B, T, F), mask (B, T)) made of real rows (N, F): shapes, scales, masks, ties, padding alone."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(batch: int, tokens: int) -> Tensor:

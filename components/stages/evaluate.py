@@ -35,15 +35,16 @@ def run(context: Context) -> None:
     labels = {name: getattr(table, name).labels.numpy() for name in ("train", "test")}
     logits, mixtures = {}, {}
     for name in labels:
-        answers = family.predict(config, trained.weights, getattr(table, name).tokens)
-        logits[name], mixtures[name] = (answer.double().numpy() for answer in answers)
+        predicted = family.predict(config, trained.weights, getattr(table, name).tokens)
+        logits[name], mixtures[name] = (tensor.double().numpy() for tensor in predicted)
     num_classes, num_prototypes = len(task.classes), mixtures["test"].shape[1]
     predictions = logits["test"].argmax(axis=1)
     clusters = {name: mixture.argmax(axis=1) for name, mixture in mixtures.items()}
     mapping = majority_mapping(clusters["train"], labels["train"], num_prototypes, num_classes)
 
     def scaled(rows: np.ndarray) -> np.ndarray:
-        return family.scaled(config, trained.weights, torch.from_numpy(rows).float()).double().numpy()
+        values: np.ndarray = family.scaled(config, trained.weights, torch.from_numpy(rows).float()).double().numpy()
+        return values
 
     answers = run_baselines(
         baseline_data(

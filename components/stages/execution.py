@@ -164,15 +164,22 @@ def run_stage(root: Path, address: str) -> None:
 
 
 def read_declaration(root: Path, address: str) -> Declaration:
-    """Ask DVC's own reading of `dvc.yaml` and `params.yaml`, so that nothing is written down twice."""
+    """Ask DVC's own reading of `dvc.yaml` and `params.yaml`, so that nothing is written down twice.
+
+    Only these are read: `dvc.lock` may at this moment be half written by the runner of another stage.
+    """
     from dvc.dependency.param import ParamsDependency
+    from dvc.dvcfile import load_file
     from dvc.repo import Repo
+    from dvc.stage.loader import StageLoader
 
     with Repo(str(root)) as repo:
-        stages = {stage.addressing: stage for stage in repo.index.stages}
-        if address not in stages or address.partition("@")[0] not in STAGES:
-            raise UsageError(f"there is no stage {address!r}; the graph has: {', '.join(stages)}")
-        stage = stages[address]
+        graph = load_file(repo, str(root / "dvc.yaml"))
+        addresses = list(graph.resolver.get_keys())
+        if address not in addresses or address.partition("@")[0] not in STAGES:
+            raise UsageError(f"there is no stage {address!r}; the graph has: {', '.join(addresses)}")
+        definition = graph.resolver.resolve_one(address)[address]
+        stage = StageLoader.load_stage(graph, address, definition, {})
         inputs = [dep.def_path for dep in stage.deps if not isinstance(dep, ParamsDependency)]
         parameters: dict[str, Any] = {}
         for dep in stage.deps:
@@ -194,7 +201,7 @@ def hash_inputs(root: Path, declaration: Declaration) -> dict[str, str]:
 
 
 def refuse_changed_inputs(root: Path, declaration: Declaration, before: Mapping[str, str]) -> None:
-    """DVC hashes dependencies after the command; without this check a file edited meanwhile would pass as the one read."""
+    """DVC hashes dependencies after the command: a file edited meanwhile would pass as the one that was read."""
     for path, digest in hash_inputs(root, declaration).items():
         if digest != before[path]:
             raise QuintetError(

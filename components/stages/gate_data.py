@@ -11,7 +11,5 @@ def run(context: Context) -> None:
     options = context.section(DataGateConfig, f"datasets.{context.name}.gate")
     path = context.input(f"data/prepared/{context.name}") / "table.csv"
     docs = context.root / "run_info" / "data_docs" / context.name
-    report = gate_orbital(
-        path, options, subject=path.relative_to(context.root).as_posix(), docs_folder=docs
-    )
+    report = gate_orbital(path, options, subject=path.relative_to(context.root).as_posix(), docs_folder=docs)
     conclude_gate(context, report)

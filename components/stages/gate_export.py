@@ -35,8 +35,8 @@ def run(context: Context) -> None:
         trained.config.seed,
     )
     allowed = (
-        f"a difference of at most {config.absolute_tolerance:g} + {config.relative_tolerance:g} times the trained value, "
-        "and the same decisions"
+        f"a difference of at most {config.absolute_tolerance:g} + {config.relative_tolerance:g} times the trained "
+        "value, and the same decisions"
     )
     checks = [
         Check(

@@ -43,11 +43,12 @@ def write_report(root: Path) -> Path:
 
 
 def _dataset(root: Path, name: str) -> dict[str, Any]:
+    docs = Path("run_info", "data_docs", name, "index.html")
     return {
         "name": name,
         "summary": _if_there(root / "data" / "prepared" / name / "summary.json"),
         "gate": _if_there(root / "outputs" / "gate_data" / name / "report.json"),
-        "docs": f"../data_docs/{name}/index.html" if (root / "run_info/data_docs" / name / "index.html").is_file() else None,
+        "docs": f"../data_docs/{name}/index.html" if (root / docs).is_file() else None,
     }
 
 
@@ -75,4 +76,3 @@ def _picture(path: Path) -> dict[str, str]:
 
 def _figure(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
-

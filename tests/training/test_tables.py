@@ -14,7 +14,9 @@ from components.training.core.device import choose_device
 from components.training.core.tables import Split, load_table, majority_accuracy
 from tests.training.tables import sample_table, train_config
 
-ROWS = "x,kind,split\n1.5,A,train\n2.5,B,train\n2.0,A,train\n3.0,C,train\n4.0,A,validation\n5.0,B,validation\n6.0,B,test\n"
+ROWS = (
+    "x,kind,split\n1.5,A,train\n2.5,B,train\n2.0,A,train\n3.0,C,train\n4.0,A,validation\n5.0,B,validation\n6.0,B,test\n"
+)
 TASK = TaskConfig(target="kind", classes=("A", "B"), features=("x",))
 
 

@@ -43,7 +43,9 @@ def die_in_epoch(config: TrainConfig, folder: Path, checkpoint: Path, epoch: int
 
 
 def run_until_killed(config: TrainConfig, folder: Path, checkpoint: Path, epoch: int) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=die_in_epoch, args=(config, folder, checkpoint, epoch))
+    process = multiprocessing.get_context("spawn").Process(
+        target=die_in_epoch, args=(config, folder, checkpoint, epoch)
+    )
     process.start()
     process.join(120)
     assert process.exitcode == -signal.SIGKILL
@@ -89,7 +91,9 @@ def test_a_number_that_is_not_finite_stops_the_run_and_keeps_the_last_good_check
     fit(method(config.method).untrained(short, table), table, short, checkpoint)
     good = checkpoint.read_bytes()
     module = method(config.method).untrained(config, table)
-    with pytest.raises(NonFiniteError, match=r"loss is nan at step 1[2-7] \(epoch 2, training rows .*last good checkpoint"):
+    with pytest.raises(
+        NonFiniteError, match=r"loss is nan at step 1[2-7] \(epoch 2, training rows .*last good checkpoint"
+    ):
         fit(module, with_poison(table, 5), config, checkpoint)
     assert checkpoint.read_bytes() == good
 

@@ -1,4 +1,4 @@
-"""A classifier whose only view of its input is the prototype readout: scaler, token encoder, DDCL-Attention, linear head."""
+"""A classifier that sees its input through the prototypes alone: scaler, encoder, DDCL-Attention, linear head."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ SMALLEST_POSITIVE = 1e-3
 
 
 class FeatureScaler(nn.Module):
-    """Logarithm of the chosen features, then zero mean and unit variance. Part of the model, so that clients send physical units.
+    """Logarithm of the chosen features, then zero mean and unit variance.
 
+    It is part of the model, so that clients send physical units.
     Buffers `mean` and `std` (F,) hold what `fit` found; `logarithmic` (F,) says which features are taken in logarithm.
     """
 
@@ -52,7 +53,7 @@ class FeatureScaler(nn.Module):
 
 
 class ClassifierOutput(NamedTuple):
-    """`logits` (B, C); `histogram` (B, K), the mixture of prototypes of each sequence; `ddcl`, the layer's own output."""
+    """`logits` (B, C); `histogram` (B, K), each sequence's mixture of prototypes; `ddcl`, the layer's own output."""
 
     logits: Tensor
     histogram: Tensor
@@ -89,7 +90,8 @@ class ReadoutClassifier(nn.Module):
         """Encoded tokens. What stands at masked places is replaced first: padding may hold anything, NaN included."""
         if mask is not None:
             tokens = torch.where(mask.unsqueeze(-1), tokens, torch.zeros_like(tokens))
-        return self.encoder(self.scaler(tokens))
+        encoded: Tensor = self.encoder(self.scaler(tokens))
+        return encoded
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens features"], mask: Bool[Tensor, "batch tokens"] | None = None

@@ -61,8 +61,9 @@ class FiniteGuard(Callback):
         if not math.isfinite(value.item()):
             shown = ", ".join(str(row) for row in self.rows[:8]) + (", ..." if len(self.rows) > 8 else "")
             raise NonFiniteError(
-                f"the {what} is {value.item()} at step {trainer.global_step} (epoch {trainer.current_epoch}, training rows "
-                f"{shown}); the last good checkpoint is kept; lower training.learning_rate or look at these rows"
+                f"the {what} is {value.item()} at step {trainer.global_step} (epoch {trainer.current_epoch}, "
+                f"training rows {shown}); the last good checkpoint is kept; lower training.learning_rate or look at "
+                "these rows"
             )
 
 
@@ -77,10 +78,10 @@ class History(Callback):
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if not isinstance(pl_module, TrainableModule):
             raise TypeError(f"History records a TrainableModule, not a {type(pl_module).__name__}")
-        entry = {"step": trainer.global_step, "metrics": pl_module.epoch_metrics()}
-        self.entries.append(entry)
+        step, metrics = trainer.global_step, pl_module.epoch_metrics()
+        self.entries.append({"step": step, "metrics": metrics})
         if self.listener is not None:
-            self.listener(entry["step"], entry["metrics"])
+            self.listener(step, metrics)
 
     @override
     def state_dict(self) -> dict[str, Any]:

@@ -66,9 +66,7 @@ def fit(
     resumed = checkpoint.is_file()
     trainer.fit(
         module,
-        train_dataloaders=batches(
-            table.train, training.batch_size, order=EpochOrder(len(table.train), config.seed)
-        ),
+        train_dataloaders=batches(table.train, training.batch_size, order=EpochOrder(len(table.train), config.seed)),
         val_dataloaders=batches(table.validation, training.batch_size),
         ckpt_path=checkpoint if resumed else None,
     )

@@ -15,7 +15,7 @@ DIGITS = 4
 
 @torch.no_grad()
 def describe_prototypes(network: ReadoutClassifier, split: Split, task: TaskConfig) -> list[dict[str, Any]]:
-    """One entry a prototype: its share of all assignments, the classes it gathers, its nearest rows in physical units."""
+    """One entry a prototype: its share of all assignments, the classes it gathers, its nearest rows."""
     output = network(split.tokens)
     assignments = output.ddcl.assignments.flatten(0, 1).double()
     tokens = network.encode(split.tokens).flatten(0, 1).double()

@@ -96,9 +96,7 @@ class ReadoutModule(TrainableModule):
 
     def configure_optimizers(self) -> Any:
         training = self.config.training
-        groups = parameter_groups(
-            self, learning_rate=training.learning_rate, timescale_ratio=training.timescale_ratio
-        )
+        groups = parameter_groups(self, learning_rate=training.learning_rate, timescale_ratio=training.timescale_ratio)
         optimizer = torch.optim.AdamW(groups, weight_decay=training.weight_decay)
         return with_schedule(optimizer, training.schedule, self._steps())
 

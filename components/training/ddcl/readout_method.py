@@ -101,4 +101,5 @@ def scaled(config: TrainConfig, weights: Path, rows: "torch.Tensor") -> "torch.T
     import torch
 
     with torch.no_grad():
-        return trained(config, weights).scaler(rows)
+        values: torch.Tensor = trained(config, weights).scaler(rows)
+    return values
