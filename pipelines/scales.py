@@ -1,0 +1,60 @@
+"""Choose a scale: compose `conf/` into `params.yaml`, exactly as `dvc exp run -S scale=NAME` does."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.errors import ConfigError, UsageError
+from components.files import write_text
+from pipelines.environment import state_folder
+
+CONFIG_NAME = "config"
+
+
+def available_scales(root: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in (root / "conf" / "scale").glob("*.yaml")))
+
+
+def compose(root: Path, scale: str | None, overrides: Sequence[str] = ()) -> bool:
+    """Write `params.yaml` for `scale` and Hydra `overrides`; True when its content changed.
+
+    Without a scale and overrides nothing is composed: what `params.yaml` says stands. Overrides without a scale apply
+    to the scale that `conf/config.yaml` names by default. Raises UsageError for a scale or key that does not exist.
+    """
+    if scale is None and not overrides:
+        return False
+    known = available_scales(root)
+    if scale is not None and scale not in known:
+        raise UsageError(f"there is no scale {scale!r} in conf/scale/; there are: {', '.join(known) or 'none'}")
+    target = root / "params.yaml"
+    content = _composed(root, [f"scale={scale}"] if scale else [], overrides)
+    if target.is_file() and target.read_text(encoding="utf-8") == content:
+        return False
+    write_text(target, content)
+    return True
+
+
+def _composed(root: Path, choice: Sequence[str], overrides: Sequence[str]) -> str:
+    from dvc.utils.hydra import compose_and_dump
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    # beside the target and not over it: a composition that fails leaves the active configuration alone
+    state_folder(root).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=state_folder(root)) as folder:
+        output = Path(folder) / "params.yaml"
+        try:
+            compose_and_dump(
+                output_file=str(output),
+                config_dir=str(root / "conf"),
+                config_module=None,
+                config_name=CONFIG_NAME,
+                plugins_path=str(root / "hydra_plugins"),
+                overrides=[*choice, *overrides],
+            )
+        except (HydraException, OmegaConfBaseException) as error:
+            reason = " ".join(str(error).split())
+            if overrides:
+                raise UsageError(f"conf/ cannot be composed with {' '.join(overrides)}: {reason}") from None
+            raise ConfigError(f"conf/ cannot be composed: {reason}") from None
+        return output.read_text(encoding="utf-8")

@@ -1,0 +1,71 @@
+"""A scale is composed as DVC composes it; what cannot be composed leaves params.yaml alone."""
+
+import pytest
+import yaml
+from toy import Toy
+
+from components.errors import ConfigError, UsageError
+from pipelines.scales import available_scales, compose
+
+
+def parameters(toy: Toy) -> dict[str, object]:
+    content = yaml.safe_load((toy.root / "params.yaml").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def test_a_scale_is_written_once(toy: Toy) -> None:
+    assert available_scales(toy.root) == ("quick", "tiny")
+    assert compose(toy.root, "quick")
+    assert parameters(toy) == {"scale": "quick", "size": 2}
+    written = (toy.root / "params.yaml").stat().st_mtime_ns
+    assert not compose(toy.root, "quick")
+    assert (toy.root / "params.yaml").stat().st_mtime_ns == written
+
+
+def test_overrides(toy: Toy) -> None:
+    assert compose(toy.root, "quick", ["size=7", "+note=long"])
+    assert parameters(toy) == {"scale": "quick", "size": 7, "note": "long"}
+    # without a scale they apply to the one that conf/config.yaml names
+    assert compose(toy.root, None, ["size=8"])
+    assert parameters(toy) == {"scale": "tiny", "size": 8}
+
+
+def test_without_a_scale_params_stand(toy: Toy) -> None:
+    (toy.root / "params.yaml").write_text("scale: by hand\n")
+    assert not compose(toy.root, None)
+    assert parameters(toy) == {"scale": "by hand"}
+
+
+def test_the_same_bytes_as_dvc_writes(toy: Toy) -> None:
+    from dvc.utils.hydra import compose_and_dump
+
+    compose(toy.root, "quick", ["size=9"])
+    other = toy.root / "run_info" / "params.yaml"
+    other.parent.mkdir()
+    compose_and_dump(other, str(toy.root / "conf"), None, "config", str(toy.root), ["scale=quick", "size=9"])
+    assert (toy.root / "params.yaml").read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("scale", "overrides", "message"),
+    [
+        ("huge", [], r"no scale 'huge' in conf/scale/; there are: quick, tiny"),
+        ("tiny", ["sise=3"], r"cannot be composed with sise=3: .*sise"),
+        ("tiny", ["size=["], r"cannot be composed with size=\["),
+        ("tiny", ["size"], r"cannot be composed with size"),
+    ],
+)
+def test_wrong_usage(toy: Toy, scale: str, overrides: list[str], message: str) -> None:
+    before = (toy.root / "params.yaml").read_text()
+    with pytest.raises(UsageError, match=message) as caught:
+        compose(toy.root, scale, overrides)
+    assert "\n" not in str(caught.value)
+    assert (toy.root / "params.yaml").read_text() == before
+
+
+def test_a_broken_conf_is_a_fault_of_the_configuration(toy: Toy) -> None:
+    (toy.root / "conf" / "scale" / "quick.yaml").write_text("# @package _global_\nsize: ${nowhere}\n")
+    with pytest.raises(ConfigError, match=r"conf/ cannot be composed: .*nowhere"):
+        compose(toy.root, "quick")
+    assert parameters(toy) == {"scale": "tiny", "size": 1}
