@@ -30,6 +30,7 @@ SILENCED = (
     "DVC_NO_ANALYTICS",
     "MLFLOW_DISABLE_TELEMETRY",
     "GX_ANALYTICS_ENABLED",
+    "ORT_DISABLE_TELEMETRY",
 )
 STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
 
@@ -134,7 +135,7 @@ def check_telemetry(root: Path) -> Verdict:
         return problem(
             "telemetry", f"not switched off: {', '.join(loud)}", "start tools by `quintet`, or set these variables"
         )
-    return ok("telemetry", "off for Prefect, DVC, MLflow and Great Expectations")
+    return ok("telemetry", "off for Prefect, DVC, MLflow, Great Expectations and ONNX Runtime")
 
 
 def check_mirror(root: Path) -> Verdict:

@@ -56,6 +56,7 @@ def variables(root: Path, current: Mapping[str, str] = os.environ) -> dict[str, 
         "DO_NOT_TRACK": "1",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "GX_ANALYTICS_ENABLED": "false",
+        "ORT_DISABLE_TELEMETRY": "1",
         "MPLCONFIGDIR": str(state / "matplotlib"),
         "XDG_CACHE_HOME": str(state / "cache"),
         # a proxy has no business between processes of one machine

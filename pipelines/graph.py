@@ -16,7 +16,7 @@ from pipelines.dvclocks import retry_while_busy
 
 # Paths below these are the project's code; other inputs are data or configuration.
 CODE_FOLDERS = ("components", "pipelines")
-REASONS_SHOWN = 3
+REASONS_SHOWN = 1
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pipelines.runner import StageResult
 VERDICT_STYLES = {"passed": "green", "refused": "bold red", "no report": "yellow"}
 # What a reader looks for first; the others follow in alphabetical order.
 LEADING_METRICS = ("accuracy", "macro_f1", "nmi", "ari")
-MAX_METRICS = 8
+MAX_METRICS = 12
 
 
 def print_result(root: Path, run: RunResult, console: Console) -> None:
@@ -104,15 +104,14 @@ def _rank(metric: str) -> int:
 
 
 def _metrics_table(name: str, systems: Mapping[str, Mapping[str, Any]]) -> Table:
-    names = metric_names(systems)
-    table = Table(title=f"{name}: the model beside its baselines", title_justify="left")
-    table.add_column("system")
-    for metric in names:
-        table.add_column(metric, justify="right")
-    for system, values in systems.items():
-        table.add_row(
-            system, *(number(values.get(metric)) for metric in names), style="bold" if system == "model" else ""
-        )
+    """A row a metric and a column a system: there are few systems and many metrics, and a terminal is narrow."""
+    table = Table(title=f"{name}: the model beside its baselines, test split", title_justify="left")
+    table.add_column("metric", no_wrap=True)
+    for system in systems:
+        # spaces let a long name wrap
+        table.add_column(system.replace("_", " "), justify="right", style="bold" if system == "model" else "")
+    for metric in metric_names(systems):
+        table.add_row(metric, *(number(values.get(metric)) for values in systems.values()))
     return table
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from components.config import TrainConfig, validated
-from components.files import digest_of, read_json, write_json
-from components.quality.report import GateReport, require_passed, write_report
+from components.files import digest_of, read_json
 from components.stages.execution import Context
 from components.tracking.records import RunRecord, new_record
 
@@ -66,10 +65,3 @@ def record_for(context: Context, run: TrainedRun, **fields: Any) -> RunRecord:
         digest=run.digest,
         **fields,
     )
-
-
-def conclude_gate(context: Context, report: GateReport) -> None:
-    """Keep the report where a reader finds it whatever happens, then raise the gate's error unless it passed."""
-    write_json(context.root / "run_info" / "gates" / f"{context.address}.json", report.to_json())
-    require_passed(report)
-    write_report(context.folder, report)

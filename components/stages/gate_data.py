@@ -1,8 +1,8 @@
 """gate_data: the prepared table is whole, in its ranges, balanced over the splits, and leaks nothing."""
 
 from components.config import DataGateConfig
-from components.stages.artifacts import conclude_gate
 from components.stages.execution import Context
+from components.stages.gating import conclude_gate
 
 
 def run(context: Context) -> None:

@@ -2,8 +2,9 @@
 
 from components.config import ModelGateConfig
 from components.files import read_json
-from components.stages.artifacts import conclude_gate, record_for, trained_run
+from components.stages.artifacts import record_for, trained_run
 from components.stages.execution import Context
+from components.stages.gating import conclude_gate
 
 
 def run(context: Context) -> None:

@@ -1,0 +1,84 @@
+"""What a stage imports, `dvc.yaml` must name: otherwise a change of code would leave an old result standing."""
+
+from pathlib import Path
+
+import grimp
+import pytest
+
+from components.stages.execution import STAGES, read_declaration
+from components.training.registry import METHODS
+
+ROOT = Path(__file__).parents[2]
+
+# Imported, but without influence on what a stage writes into its output.
+WITHOUT_INFLUENCE = {
+    # the text of errors, and the list of names behind which the declared code lies
+    "components.errors",
+    "components.stages.execution",
+    "components.training.registry",
+    # tracking is a view of the outputs: only the form of the records is part of them
+    "components.tracking.live",
+    "components.tracking.runs",
+    "components.tracking.store",
+}
+
+ADDRESSES = {
+    "prepare": "prepare@orbital-sample",
+    "gate_data": "gate_data@orbital-sample",
+    "train": "train@orbital-kind",
+    "gate_model": "gate_model@orbital-kind",
+    "evaluate": "evaluate@orbital-kind",
+    "export": "export@orbital-kind",
+    "gate_export": "gate_export@orbital-kind",
+}
+
+
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    return grimp.build_graph("components", cache_dir=None)
+
+
+def path_of(module: str) -> str:
+    """The module's file, or for a package its `__init__.py`, as `dvc.yaml` would name it."""
+    path = Path(*module.split("."))
+    return (path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py")).as_posix()
+
+
+def needed(graph: grimp.ImportGraph, stage: str) -> set[str]:
+    """Everything that the stage's module imports, at its top or inside a function, and what that imports in turn."""
+    starts = {STAGES[stage]}
+    if stage in ("train", "evaluate", "export", "gate_export"):
+        # the registry names these as text
+        starts |= set(METHODS.values())
+    found: set[str] = set()
+    while starts:
+        module = starts.pop()
+        if module in found or module in WITHOUT_INFLUENCE:
+            continue
+        found.add(module)
+        starts |= graph.find_modules_directly_imported_by(module)
+    return found
+
+
+def test_every_kind_of_stage_is_checked() -> None:
+    assert set(ADDRESSES) == set(STAGES)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_code_that_a_stage_runs_is_among_its_deps(imports: grimp.ImportGraph, stage: str) -> None:
+    declared = read_declaration(ROOT, ADDRESSES[stage]).inputs
+    files = {
+        path_of(module)
+        for module in needed(imports, stage)
+        # an __init__ of docstring and names has no influence of its own
+        if (ROOT / path_of(module)).name != "__init__.py"
+    }
+    missing = sorted(file for file in files if not any(file == dep or file.startswith(f"{dep}/") for dep in declared))
+    assert not missing, f"dvc.yaml: stage {stage} imports {missing}, which its deps do not cover"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_declared_path_of_code_exists(stage: str) -> None:
+    code = [path for path in read_declaration(ROOT, ADDRESSES[stage]).inputs if path.startswith("components")]
+    assert code
+    assert [path for path in code if not (ROOT / path).exists()] == []
