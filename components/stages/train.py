@@ -1,5 +1,7 @@
 """train: one training run, streamed to the tracking store while it lasts, its weights and history as outputs."""
 
+import shutil
+
 from components.config import TrainConfig
 from components.files import write_json
 from components.stages.artifacts import dataset_reference, prepared_table, run_digest
@@ -54,3 +56,5 @@ def run(context: Context) -> None:
         datasets=[dataset_reference(context, config.dataset, "train")],
     )
     write_record(context.folder, record)
+    # what is finished must not be resumed: a repeated stage trains again, and so proves that it gives the same bytes
+    shutil.rmtree(checkpoint.parent)
