@@ -13,7 +13,7 @@ class UsageError(QuintetError):
     """A command was called with an argument that does not exist or does not fit."""
 
 
-class ConfigError(QuintetError):
+class ConfigError(UsageError):
     """A configuration has an unknown key, a missing key, or a value out of range."""
 
 

@@ -4,6 +4,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from components.errors import ConfigError, UsageError
 from components.files import write_text
 from pipelines.environment import state_folder
@@ -18,20 +20,36 @@ def available_scales(root: Path) -> tuple[str, ...]:
 def compose(root: Path, scale: str | None, overrides: Sequence[str] = ()) -> bool:
     """Write `params.yaml` for `scale` and Hydra `overrides`; True when its content changed.
 
-    Without a scale and overrides nothing is composed: what `params.yaml` says stands. Overrides without a scale apply
-    to the scale that `conf/config.yaml` names by default. Raises UsageError for a scale or key that does not exist.
+    Without a scale and overrides nothing is composed: what `params.yaml` says stands, and is checked. Overrides without
+    a scale apply to the scale that `conf/config.yaml` names by default. Raises UsageError for a scale or key that does
+    not exist, ConfigError for a value that no stage would take; `params.yaml` is then as it was.
     """
+    target = root / "params.yaml"
     if scale is None and not overrides:
+        check_configuration(target.read_text(encoding="utf-8"), target.name)
         return False
     known = available_scales(root)
     if scale is not None and scale not in known:
         raise UsageError(f"there is no scale {scale!r} in conf/scale/; there are: {', '.join(known) or 'none'}")
-    target = root / "params.yaml"
     content = _composed(root, [f"scale={scale}"] if scale else [], overrides)
+    check_configuration(content, "the composed configuration")
     if target.is_file() and target.read_text(encoding="utf-8") == content:
         return False
     write_text(target, content)
     return True
+
+
+def check_configuration(text: str, source: str) -> None:
+    """Refuse what a stage would refuse, before any stage starts. Raises ConfigError in one line.
+
+    A configuration without experiments belongs to another graph, whose stages know what they take.
+    """
+    from components.config import Config, validated
+    from components.training.registry import check_methods
+
+    content = yaml.safe_load(text)
+    if isinstance(content, dict) and "experiments" in content:
+        check_methods(validated(Config, content, source))
 
 
 def _composed(root: Path, choice: Sequence[str], overrides: Sequence[str]) -> str:

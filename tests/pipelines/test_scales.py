@@ -1,5 +1,9 @@
 """A scale is composed as DVC composes it; what cannot be composed leaves params.yaml alone."""
 
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 import yaml
 from toy import Toy
@@ -69,3 +73,37 @@ def test_a_broken_conf_is_a_fault_of_the_configuration(toy: Toy) -> None:
     with pytest.raises(ConfigError, match=r"conf/ cannot be composed: .*nowhere"):
         compose(toy.root, "quick")
     assert parameters(toy) == {"scale": "tiny", "size": 1}
+
+
+REAL = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("experiments.orbital-kind.training.epochs=-3", "training.epochs: Input should be greater than or equal to 1"),
+        ("experiments.orbital-kind.model.dim=1", "dim: Input should be greater than or equal to 2"),
+        ("experiments.orbital-kind.seed=null", "seed: Input should be a valid integer"),
+        ("+experiments.orbital-kind.model.depth=3", "depth: Extra inputs are not permitted"),
+        ("experiments.orbital-kind.dataset=moon", "reads dataset 'moon', but this scale has"),
+        ("experiments.orbital-kind.method=magic", "there is no method 'magic'; the methods are: ddcl-readout"),
+    ],
+)
+def test_a_value_that_no_stage_would_take_is_refused_before_anything_is_written(
+    tmp_path: Path, override: str, message: str
+) -> None:
+    shutil.copytree(REAL / "conf", tmp_path / "conf")
+    (tmp_path / "params.yaml").write_text("scale: before\n")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        compose(tmp_path, "tiny", [override])
+    assert (tmp_path / "params.yaml").read_text() == "scale: before\n"
+    assert compose(tmp_path, "tiny", [])
+
+
+def test_a_params_file_edited_by_hand_is_checked_too(tmp_path: Path) -> None:
+    shutil.copytree(REAL / "conf", tmp_path / "conf")
+    compose(tmp_path, "tiny", [])
+    edited = (tmp_path / "params.yaml").read_text().replace("batch_size: 128", "batch_size: none", 1)
+    (tmp_path / "params.yaml").write_text(edited)
+    with pytest.raises(ConfigError, match="batch_size: Input should be a valid integer"):
+        compose(tmp_path, None, [])
