@@ -25,7 +25,7 @@ run: setup ## Run the whole graph at scale quick (another: make run SCALE=tiny)
 	$(BIN)/quintet run --scale $(SCALE)
 
 test: setup ## Run all tests, the graph end to end included
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup
 
 check: setup ## Formatting, lint, types, one-way imports
 	$(BIN)/ruff format --check .

@@ -16,16 +16,17 @@ from components.errors import ConfigError
 Item = TypeVar("Item")
 Model = TypeVar("Model", bound=BaseModel)
 Scale = Literal["tiny", "quick", "cpu", "paper"]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+# strict: `true` and "7" are no seeds
+Seed = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 # One word in paths, stage addresses and MLflow names alike.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
 class Strict(BaseModel):
-    """Base of every section: immutable, and a key it does not know is an error."""
+    """Base of every section: immutable; a key it does not know, or a number that is not finite, is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SplitConfig(Strict):
@@ -34,6 +35,12 @@ class SplitConfig(Strict):
     seed: Seed
     validation: Fraction = 0.2
     test: Fraction = 0.2
+
+    @model_validator(mode="after")
+    def _rows_are_left_to_train_on(self) -> "SplitConfig":
+        if self.validation + self.test >= 1:
+            raise ValueError(f"validation {self.validation:g} and test {self.test:g} leave no rows to train on")
+        return self
 
 
 class DataGateConfig(Strict):
@@ -70,6 +77,15 @@ class TaskConfig(Strict):
     note: str = ""
     # said in the model card: what a model of this task must not be used for
     limits: str = ""
+
+    @model_validator(mode="after")
+    def _no_name_stands_twice(self) -> "TaskConfig":
+        for section in ("classes", "features", "log_features"):
+            names = getattr(self, section)
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{section} names {twice[0]!r} twice")
+        return self
 
     @model_validator(mode="after")
     def _logarithms_are_of_features(self) -> "TaskConfig":
@@ -173,6 +189,8 @@ def load_config(path: Path) -> Config:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist; `quintet run --scale quick` writes it from conf/") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     return validated(Config, content, path.name)

@@ -83,19 +83,20 @@ def write_json(path: Path, value: Any) -> None:
 def replacing_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder beside `target` that takes its place when the block succeeds, and vanishes when it fails.
 
-    A kill at any moment leaves `target` complete or absent, and at worst one hidden folder that the next call removes.
+    A kill at any moment leaves `target` complete or absent, and at worst two hidden folders, `.NAME.new` and
+    `.NAME.old`, that the next call removes.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in target.parent.glob(f".{target.name}.*"):
+    # these two names and no pattern: `target` may be named by a user, among folders that are not ours
+    fresh, old = (target.parent / f".{target.name}.{state}" for state in ("new", "old"))
+    for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    fresh = target.parent / f".{target.name}.new"
     fresh.mkdir()
     try:
         yield fresh
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-    old = target.parent / f".{target.name}.old"
     if target.exists():
         target.rename(old)
     fresh.rename(target)

@@ -155,7 +155,9 @@ def serve(
     name: Annotated[str, typer.Argument(help="An experiment, for example orbital-kind.")],
     alias: Annotated[str, typer.Option(help="Alias in the model registry.")] = "champion",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the HTTP service.")] = 8080,
+    port: Annotated[
+        int, typer.Option(min=1, max=65533, help="Port of the HTTP service; gRPC and metrics take the next two.")
+    ] = 8080,
     provider: Annotated[str, typer.Option(help="What computes: cpu or cuda.")] = "cpu",
 ) -> None:
     """Serve a registered model over the Open Inference Protocol until interrupted.
@@ -171,7 +173,9 @@ def serve(
     def fetch(name: str, alias: str, folder: Path) -> object:
         return fetch_bundle(root, name, alias, folder)
 
-    serve_bundle(root, name, alias, host, {"http": port}, provider, fetch)
+    # side by side, so that two models can be served at once
+    ports = {"http": port, "grpc": port + 1, "metrics": port + 2}
+    serve_bundle(root, name, alias, host, ports, provider, fetch)
 
 
 @app.command()

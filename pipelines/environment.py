@@ -59,6 +59,8 @@ def variables(root: Path, current: Mapping[str, str] = os.environ) -> dict[str, 
         "ORT_DISABLE_TELEMETRY": "1",
         "MPLCONFIGDIR": str(state / "matplotlib"),
         "XDG_CACHE_HOME": str(state / "cache"),
+        # torch makes this folder whether or not it compiles anything
+        "TORCHINDUCTOR_CACHE_DIR": str(state / "torchinductor"),
         # a proxy has no business between processes of one machine
         "NO_PROXY": _with_loopback(current.get("NO_PROXY", "")),
         "no_proxy": _with_loopback(current.get("no_proxy", "")),

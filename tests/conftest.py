@@ -22,3 +22,11 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run on several workers, a folder that shares a costly fixture stays on one of them."""
+    for item in items:
+        folder = item.path.parent.name
+        if folder in ("endtoend", "serving"):
+            item.add_marker(pytest.mark.xdist_group(folder))

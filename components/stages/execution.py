@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -77,7 +77,8 @@ class Context:
 
     def input(self, path: str) -> Path:
         """Absolute path of a declared input, or of a file in a declared folder."""
-        if not any(path == declared or path.startswith(f"{declared}/") for declared in self.declaration.inputs):
+        inside = any(path == declared or path.startswith(f"{declared}/") for declared in self.declaration.inputs)
+        if not inside or ".." in PurePosixPath(path).parts:
             raise RuntimeError(f"stage {self.address} reads {path}, which dvc.yaml does not list among its deps")
         return self.root / path
 

@@ -7,7 +7,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from components.config import load_config
+from components.config import TrainConfig, load_config
 from components.files import read_json, write_text
 
 REPORT = Path("run_info/report/index.html")
@@ -32,7 +32,13 @@ def write_report(root: Path) -> Path:
         scale=config.scale,
         datasets=[_dataset(root, name) for name in config.datasets],
         experiments=[
-            {**_experiment(root, name), "task": experiment.task, "method": experiment.method, "seed": experiment.seed}
+            {
+                **_experiment(root, name),
+                "earlier": _is_earlier(root, name, experiment, config.scale),
+                "task": experiment.task,
+                "method": experiment.method,
+                "seed": experiment.seed,
+            }
             for name, experiment in config.experiments.items()
         ],
     )
@@ -63,6 +69,13 @@ def _experiment(root: Path, name: str) -> dict[str, Any]:
         "record": _if_there(root / "outputs" / "train" / name / "record.json"),
         "prototypes": _if_there(root / "outputs" / "export" / name / "bundle" / "prototypes.json"),
     }
+
+
+def _is_earlier(root: Path, name: str, experiment: TrainConfig, scale: str) -> bool:
+    """Whether the trained model is of another configuration than the active one, as after a run that failed."""
+    trained = _if_there(root / "outputs" / "train" / name / "config.json")
+    active = experiment.model_dump(mode="json", include=set(TrainConfig.model_fields))
+    return trained is not None and trained != {"experiment": active, "scale": scale}
 
 
 def _if_there(path: Path) -> Any:

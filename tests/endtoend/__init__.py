@@ -1,0 +1,1 @@
+"""The real graph at scale tiny, in fresh copies of the checkout."""
