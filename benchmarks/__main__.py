@@ -65,7 +65,7 @@ def report(names: Sequence[str], rounds: int) -> list[str]:
         for position, contest in enumerate(contests(name)):
             timings = measure(contest, rounds)
             if position == 0:
-                say(f"## {name}", "", BENCHMARKS[name].question, "")
+                say(f"## {name}", "", BENCHMARKS[name].question, "", BENCHMARKS[name].note, "")
             say(f"### {contest.title}", "", *table(contest, timings), "")
     return lines
 

@@ -14,10 +14,9 @@ YARDSTICK = "DDCL-Attention"
 
 
 class Readout(nn.Module):
-    """Base: `width` is that of the vector it gives, `loss_weight` that of its auxiliary loss beside a task's."""
+    """Base: `width` is that of the vector it gives."""
 
     width: int
-    loss_weight = 1.0
 
     def prepare(self, tokens: Tensor, temperature: float) -> None:
         """Take a start from tokens (B, T, D), for those that have prototypes."""
@@ -32,9 +31,6 @@ class Readout(nn.Module):
 
 class PrototypeReadout(Readout):
     """DDCL-Attention with the pooling of this project: mean code beside histogram, its loss as the auxiliary one."""
-
-    # as in conf/experiment: with more weight encoder and prototypes lower this loss together by merging
-    loss_weight = 0.02
 
     def __init__(self, dim: int, count: int, precision: str = "double"):
         super().__init__()

@@ -147,7 +147,7 @@ def test_results_are_written_when_all_is_right_and_not_otherwise(
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(program, "RESULTS", tmp_path / "results.md")
-    monkeypatch.setattr(registry, "BENCHMARKS", {"one": registry.Benchmark("none", "What?")})
+    monkeypatch.setattr(registry, "BENCHMARKS", {"one": registry.Benchmark("none", "What?", "Mind this.")})
     monkeypatch.setattr(registry, "contests", lambda _: iter([contest(clock, fault=fault)]))
     code = program.main(["--rounds", "2"])
     printed = capsys.readouterr()

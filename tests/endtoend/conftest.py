@@ -21,12 +21,6 @@ SERVER_SECONDS = 180
 @pytest.fixture(scope="session")
 def firsts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[First, First]]:
     """The first runs by the flow and by DVC, at the same time, which takes little longer than one alone."""
-    if "E2E_DEV" in os.environ:
-        a, b = Copy(Path(os.environ["E2E_DEV"]) / "flow0/copy"), Copy(Path(os.environ["E2E_DEV"]) / "dvc0/copy")
-        from tests.endtoend.copies import Ended
-
-        yield first_of(a, Ended(0, "")), first_of(b, Ended(0, ""))
-        return
     fresh = make_copy(tmp_path_factory.mktemp("fresh"))
     by_flow = duplicate(fresh, tmp_path_factory.mktemp("flow") / "copy")
     by_dvc = duplicate(fresh, tmp_path_factory.mktemp("dvc") / "copy")

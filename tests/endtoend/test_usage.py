@@ -19,13 +19,13 @@ def copy(by_flow: First) -> Copy:
     [
         (("run", "--scale", "huge"), 2, "there is no scale 'huge' in conf/scale/; there are: "),
         (("run", "--scale", "tiny", "--set", "experiments.orbital-kind.sed=1"), 2, "sed"),
-        (("run", "--scale", "tiny", "--set", "+experiments.orbital-kind.sed=1"), 1, "sed: Extra inputs are not"),
-        (("run", "--scale", "tiny", "--set", "experiments.orbital-kind.training.epochs=0"), 1, "training.epochs"),
-        (("run", "--scale", "tiny", "--set", "experiments.orbital-kind.seed=null"), 1, "orbital-kind.seed"),
+        (("run", "--scale", "tiny", "--set", "+experiments.orbital-kind.sed=1"), 2, "sed: Extra inputs are not"),
+        (("run", "--scale", "tiny", "--set", "experiments.orbital-kind.training.epochs=0"), 2, "training.epochs"),
+        (("run", "--scale", "tiny", "--set", "experiments.orbital-kind.seed=null"), 2, "orbital-kind.seed"),
         (("stage", "train@orbital-shape"), 2, "there is no stage 'train@orbital-shape'; the graph has: "),
         (("stage", "bake@orbital-kind"), 2, "there is no stage 'bake@orbital-kind'"),
         (("serve", "orbital-shape"), 1, "orbital-shape"),
-        (("data", "check", "orbital-shape"), 1, "orbital-shape"),
+        (("data", "check", "orbital-shape"), 2, "orbital-shape"),
     ],
     ids=lambda value: " ".join(value[-2:]) if isinstance(value, tuple) else "",
 )

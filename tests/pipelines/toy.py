@@ -181,7 +181,7 @@ def copy_toy(toy: Toy, folder: Path) -> Toy:
     return Toy(folder)
 
 
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
