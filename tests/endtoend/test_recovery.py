@@ -26,17 +26,6 @@ def test_a_deleted_output_alone_is_made_again(done: Copy, by_flow: First, server
         assert (done.root / "dvc.lock").read_bytes() == lock
 
 
-def test_a_deleted_training_starts_from_nothing_and_ends_the_same(done: Copy, by_flow: First) -> None:
-    done.forget("train@orbital-regime")
-    done.forget_notes()
-    ended = done.call("dvc", "repro", "train@orbital-regime")
-    assert ended.code == 0, ended.text
-    assert set(done.stages_started()) == {"train@orbital-regime"}
-    facts = read_json(done.root / "run_info" / "stages" / "train@orbital-regime.json")
-    assert facts["resumed"] is False
-    assert differences(done.outputs(), by_flow.outputs) == []
-
-
 def test_the_flow_is_killed(done: Copy, by_flow: First, server: dict[str, str]) -> None:
     begun = {"train@orbital-regime", "evaluate@orbital-kind"}
     done.forget(*begun)

@@ -65,20 +65,19 @@ def expected_seconds(copy: Copy, addresses: list[str]) -> float:
 
 
 def end_suddenly(copy: Copy, victim: str, moment: float) -> tuple[float, str]:
-    """Run the graph and kill `victim` after `moment` seconds; the flow when there is no such process then.
+    """Run the graph and kill `victim` after `moment` seconds, or as soon as there is one after that.
 
     Returns the seconds until nothing of the run was left, and who was killed.
     """
     process = copy.start("quintet", "run")
-    deadline = time.monotonic() + moment
-    while time.monotonic() < deadline and process.poll() is None:
+    since = time.monotonic()
+    hit = "nobody, the run was over"
+    while process.poll() is None and hit != victim:
         time.sleep(0.02)
-    if process.poll() is not None:
-        return 0.0, "nobody, the run was over"
-    found = VICTIMS[victim](copy, process)
-    hit = victim if found else "the flow"
-    for one in found or VICTIMS["the flow"](copy, process):
-        _kill(one)
+        found = VICTIMS[victim](copy, process) if time.monotonic() - since >= moment else []
+        for one in found:
+            _kill(one)
+            hit = victim
     copy.wait(process)
     since = time.monotonic()
     while copy.living() and time.monotonic() - since < 2 * QUIET_SECONDS:
