@@ -29,6 +29,7 @@ PAGES = tuple(
         ROOT / "README.md",
         ROOT / "CHANGELOG.md",
         *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "benchmarks" / "results.md",
         ROOT / "mlflow" / "README.md",
         ROOT / "deploy" / "serving" / "README.md",
         ROOT / "data" / "samples" / "orbital" / "README.md",

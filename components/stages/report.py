@@ -1,6 +1,7 @@
 """The report after a run: data, gates, figures beside their baselines, pictures, in one file that needs nothing else.
 
-It is made from the stage outputs alone and says nothing of times or machines: the same outputs give the same report.
+It is made from the stage outputs, and from what the last attempts at stages failed with. It says nothing of times or
+machines: the same outputs give the same report.
 """
 
 import base64
@@ -52,6 +53,7 @@ def _dataset(root: Path, name: str) -> dict[str, Any]:
     docs = Path("run_info", "data_docs", name, "index.html")
     return {
         "name": name,
+        "refusals": _refusals(root, name, ("prepare", "gate_data")),
         "summary": _if_there(root / "data" / "prepared" / name / "summary.json"),
         "gate": _if_there(root / "outputs" / "gate_data" / name / "report.json"),
         "docs": f"../data_docs/{name}/index.html" if (root / docs).is_file() else None,
@@ -62,6 +64,7 @@ def _experiment(root: Path, name: str) -> dict[str, Any]:
     evaluated = root / "outputs" / "evaluate" / name
     return {
         "name": name,
+        "refusals": _refusals(root, name, ("train", "gate_model", "evaluate", "export", "gate_export")),
         "metrics": _if_there(evaluated / "metrics.json"),
         "plots": [_picture(path) for path in sorted((evaluated / "plots").glob("*.png"))],
         "gates": {gate: _if_there(root / "outputs" / gate / name / "report.json") for gate in GATES},
@@ -69,6 +72,12 @@ def _experiment(root: Path, name: str) -> dict[str, Any]:
         "record": _if_there(root / "outputs" / "train" / name / "record.json"),
         "prototypes": _if_there(root / "outputs" / "export" / name / "bundle" / "prototypes.json"),
     }
+
+
+def _refusals(root: Path, name: str, stages: tuple[str, ...]) -> dict[str, str]:
+    """What the last attempt at each stage failed with: it left the old output, which is not about this attempt."""
+    accounts = {f"{stage}@{name}": _if_there(root / "run_info" / "stages" / f"{stage}@{name}.json") for stage in stages}
+    return {address: said["error"] for address, said in accounts.items() if said and said["state"] == "failed"}
 
 
 def _is_earlier(root: Path, name: str, experiment: TrainConfig, scale: str) -> bool:

@@ -286,3 +286,12 @@ def test_text_from_data_and_configuration_is_no_markup(outputs: Path) -> None:
     found = page(outputs)
     assert "script" not in found.tags
     assert found.text.count(evil) >= 10
+
+
+def test_a_refusal_is_said_beside_the_verdict_that_it_did_not_replace(outputs: Path) -> None:
+    account = outputs / "run_info" / "stages" / "gate_data@sample.json"
+    write_json(account, {"state": "failed", "error": "table.csv line 7: got nan"})
+    text = write_report(outputs).read_text()
+    assert "gate_data@sample failed: table.csv line 7: got nan" in text
+    write_json(account, {"state": "succeeded", "error": None})
+    assert "failed" not in write_report(outputs).read_text()
