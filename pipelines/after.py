@@ -31,7 +31,10 @@ def synchronise(root: Path) -> str:
         "dead runs ended": report.swept,
         "new model versions": report.registered,
     }
-    return ", ".join(f"{len(names)} {what}" for what, names in counts.items() if names) or "nothing recorded yet"
+    said = [", ".join(f"{len(names)} {what}" for what, names in counts.items() if names) or "nothing recorded yet"]
+    said += [f"{run} is not registered: {why}" for run, why in report.not_registered]
+    said += [f"left out, its training has been replaced: {address}" for address in report.stale]
+    return "; ".join([*said, *report.notes])
 
 
 def write_report(root: Path) -> str:

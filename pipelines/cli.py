@@ -15,8 +15,6 @@ from rich.console import Console
 
 from components.errors import QuintetError, UsageError
 
-INTERRUPTED = 130
-
 # Inside a paragraph typer joins lines; the marker keeps those of an example apart.
 RUN_EXAMPLES = """Bring the whole graph up to date, then the tracking store and the report.
 

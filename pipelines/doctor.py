@@ -90,7 +90,7 @@ def check_dvc(root: Path) -> Verdict:
     try:
         stages = len((yaml.safe_load(lock.read_text(encoding="utf-8")) or {}).get("stages", {})) if lock.exists() else 0
     except (yaml.YAMLError, AttributeError):
-        return problem("dvc", "dvc.lock is not whole", "git checkout dvc.lock, then `quintet run`")
+        return problem("dvc", "dvc.lock is not whole", "git checkout HEAD -- dvc.lock, then `quintet run`")
     try:
         found = entries(root)
     except (ValueError, AttributeError, KeyError, TypeError):

@@ -13,8 +13,8 @@ class ReadoutConfig(Strict):
     num_prototypes: int = Field(ge=2)
     # weight of the quantisation loss L_q beside the cross-entropy; the paper does not give it
     loss_weight: float = Field(ge=0)
-    # weight of reading the scaled features back from the codes; without such an anchor encoder and prototypes lower L_q
-    # together by merging, and pairs of prototypes end in one place
+    # weight of reading the scaled features back from the codes, which ties them to the input; it does not keep
+    # prototypes apart where loss_weight is large (docs/lab-log.md has the figures)
     anchor_weight: float = Field(default=0.0, ge=0)
     # exponential from start to end over all steps
     temperature_start: float = Field(gt=0)
