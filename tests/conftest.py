@@ -24,9 +24,20 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run on several workers, a folder that shares a costly fixture stays on one of them."""
-    for item in items:
-        folder = item.path.parent.name
-        if folder in ("endtoend", "serving"):
-            item.add_marker(pytest.mark.xdist_group(folder))
+# Folders whose tests share a fixture that takes minutes.
+TOGETHER = ("tests/endtoend/", "tests/serving/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Where tests run on several workers, a folder that shares a costly fixture stays on one of them.
+
+    xdist's own groups do not do it: they rename the tests by an attribute that pytest 9.2 no longer reads.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFolder(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+
+    return ByFolder(config, log)

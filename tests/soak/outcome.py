@@ -37,7 +37,7 @@ class Work:
         copy = duplicate(self.fresh, self.folder / "undisturbed")
         ended = copy.quintet("run", "--scale", "tiny")
         if ended.code != 0:
-            raise RuntimeError(f"the undisturbed run failed: {ended.text}")
+            raise RuntimeError(f"the undisturbed run ended with code {ended.code}: {ended.text}")
         return first_of(copy, ended)
 
 
