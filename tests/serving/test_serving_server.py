@@ -331,7 +331,7 @@ def test_metrics_count_and_do_not_grow_with_what_clients_invent(client: Client, 
 
     client.infer(GOOD)
     client.send("GET", "/v2/models/nobody/ready")
-    # the first refusal of a kind adds its own line, whatever was asked before in this session
+    # the first refusal of a kind adds its own line, whatever other tests asked before
     invent(0)
     before = metrics()
     assert 'model_infer_request_success_total{model="orbital-kind"' in before
