@@ -158,7 +158,7 @@ def run_stage(root: Path, address: str) -> None:
         report |= {"state": "succeeded", "digest": digest_of(read_json(target / "manifest.json"))}
     except BaseException as error:
         message = str(error) if isinstance(error, QuintetError) else f"{type(error).__name__}: {error}"
-        report |= {"state": "failed", "error": " ".join(message.split())}
+        report |= {"state": "failed", "error": one_line(message)}
         raise
     finally:
         write_json(report_path, {**report, **notes, "seconds": round(time.monotonic() - clock, 3)})
@@ -208,6 +208,11 @@ def refuse_changed_inputs(root: Path, declaration: Declaration, before: Mapping[
             raise QuintetError(
                 f"{path} changed while the stage ran, so its result belongs to neither version; run again"
             )
+
+
+def one_line(message: str) -> str:
+    """The lines of `message` in a row. Blanks inside a line stay: they may be part of a value that it quotes."""
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())
 
 
 def git_commit(root: Path) -> str | None:

@@ -92,7 +92,7 @@ CASES = {
         replaced(1, "inclination_deg", "inclination"),
         ("line 1 (header)", "'inclination'", "'inclination_deg' renamed", "exactly these columns"),
         at(6, 9, "     NaN"),
-        ("line 6, columns 9-16 (inclination)", "NaN'", "an angle"),
+        ("line 6, columns 9-16 (inclination)", "'     NaN'", "an angle"),
     ),
 }
 

@@ -235,6 +235,7 @@ def test_what_depends_on_the_moment_goes_to_run_info_alone(toy_project: ToyProje
     ("error", "said"),
     [
         (NonFiniteError("the loss is nan\n at step 3"), "the loss is nan at step 3"),
+        (NonFiniteError("got '     NaN'\n\n  in line 6"), "got '     NaN' in line 6"),
         (ZeroDivisionError("division\nby zero"), "ZeroDivisionError: division by zero"),
         (KeyboardInterrupt(), "KeyboardInterrupt:"),
     ],

@@ -61,7 +61,7 @@ def exported(request, tmp_path_factory) -> tuple[Everything, onnxruntime.Inferen
     return module, onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
-def compare(exported, tokens: Tensor, mask: Tensor, tolerance: float = 1e-5) -> None:
+def assert_same_answers(exported, tokens: Tensor, mask: Tensor, tolerance: float = 1e-5) -> None:
     module, session = exported
     with torch.no_grad():
         wanted = module(tokens, mask)
@@ -73,7 +73,7 @@ def compare(exported, tokens: Tensor, mask: Tensor, tolerance: float = 1e-5) -> 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 def test_other_shapes(exported, shape) -> None:
-    compare(exported, *batch_of(shape))
+    assert_same_answers(exported, *batch_of(shape))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
@@ -81,14 +81,14 @@ def test_extreme_scales(exported, scale) -> None:
     if exported[0].layer.precision == "single" and scale > 1:
         pytest.skip("float32 distances of this size are off by more than the temperature: that is what double is for")
     tokens, mask = batch_of((4, 5))
-    compare(exported, tokens * scale, mask)
+    assert_same_answers(exported, tokens * scale, mask)
 
 
 def test_masked_rows_and_garbage_in_the_padding(exported) -> None:
     tokens, mask = batch_of((4, 5))
     mask[1] = False
     tokens[~mask] = torch.nan
-    compare(exported, tokens, mask)
+    assert_same_answers(exported, tokens, mask)
     found = exported[1].run(None, {"tokens": tokens.numpy(), "mask": mask.numpy()})
     assert not found[5][1].any()
     assert not found[6][1].any()
@@ -96,14 +96,14 @@ def test_masked_rows_and_garbage_in_the_padding(exported) -> None:
 
 def test_nothing_valid(exported) -> None:
     tokens, mask = batch_of((2, 3))
-    compare(exported, tokens, torch.zeros_like(mask))
+    assert_same_answers(exported, tokens, torch.zeros_like(mask))
 
 
 def test_ties(exported) -> None:
     """Tokens in the middle of two prototypes, and on one."""
     bank = exported[0].layer.prototypes.detach()
     tokens = torch.stack([(bank[0] + bank[1]) / 2, bank[2], bank.mean(dim=0)])[None]
-    compare(exported, tokens, torch.ones(1, 3, dtype=torch.bool))
+    assert_same_answers(exported, tokens, torch.ones(1, 3, dtype=torch.bool))
 
 
 def test_torch_export_without_a_mask() -> None:
