@@ -19,7 +19,7 @@ def mirror() -> Path | None:
 
 
 def print_catalogue(root: Path, console: Console) -> None:
-    from components.datasets.catalogue import load_catalogue
+    from components.datasets.core.catalogue import load_catalogue
 
     table = Table(title="data/catalogue.yaml", title_justify="left")
     for column in ("name", "title", "files", "size", "licence"):
@@ -33,8 +33,8 @@ def print_catalogue(root: Path, console: Console) -> None:
 
 def fetch_entries(root: Path, names: Sequence[str], console: Console, refresh: bool = False) -> None:
     """Fetch the named entries, or all that the active configuration uses. Raises DataError."""
-    from components.datasets.catalogue import load_catalogue
-    from components.datasets.fetching import fetch
+    from components.datasets.core.catalogue import load_catalogue
+    from components.datasets.core.fetching import fetch
 
     catalogue = load_catalogue(root)
     for name in names or _configured(root):
@@ -47,8 +47,8 @@ def check_entries(root: Path, names: Sequence[str], console: Console) -> None:
 
     All are looked at before the first fault is raised.
     """
-    from components.datasets.catalogue import load_catalogue
-    from components.datasets.fetching import check
+    from components.datasets.core.catalogue import load_catalogue
+    from components.datasets.core.fetching import check
 
     catalogue = load_catalogue(root)
     faults: list[DataError] = []

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from components.config import ModelGateConfig
-from components.quality.report import COLLAPSE, Check, GateReport
+from components.quality.core.report import COLLAPSE, Check, GateReport
 
 WEIGHTS = "weights/values"
 NONFINITE_WEIGHTS = "weights/nonfinite"

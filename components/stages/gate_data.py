@@ -6,7 +6,7 @@ from components.stages.gating import conclude_gate
 
 
 def run(context: Context) -> None:
-    from components.quality.orbital import gate_orbital
+    from components.quality.orbital.gate import gate_orbital
 
     options = context.section(DataGateConfig, f"datasets.{context.name}.gate")
     path = context.input(f"data/prepared/{context.name}") / "table.csv"

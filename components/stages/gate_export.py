@@ -2,7 +2,7 @@
 
 from components.config import ExportConfig
 from components.errors import BundleError
-from components.quality.report import Check, GateReport
+from components.quality.core.report import Check, GateReport
 from components.stages.artifacts import prepared_table, record_for, trained_run
 from components.stages.execution import Context
 from components.stages.gating import conclude_gate

@@ -1,7 +1,7 @@
 """How a gate stage ends: its report kept for a reader, and an error unless everything passed."""
 
 from components.files import write_json
-from components.quality.report import GateReport, require_passed, write_report
+from components.quality.core.report import GateReport, require_passed, write_report
 from components.stages.execution import Context
 
 

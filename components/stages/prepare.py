@@ -17,7 +17,7 @@ class PrepareConfig(Strict):
 
 
 def run(context: Context) -> None:
-    from components.datasets.catalogue import load_catalogue
+    from components.datasets.core.catalogue import load_catalogue
     from components.datasets.orbital.prepare import PrepareOptions, prepare_orbital
     from components.datasets.orbital.table import QUANTITIES, write_table
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from components.datasets.catalogue import Entry
+from components.datasets.core.catalogue import Entry
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples" / "orbital"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.datasets.catalogue import CATALOGUE_PATH, load_catalogue
+from components.datasets.core.catalogue import CATALOGUE_PATH, load_catalogue
 from components.datasets.readers import READERS, reader_named
 from components.errors import ConfigError, UsageError
 from tests.datasets.checkouts import ROOT

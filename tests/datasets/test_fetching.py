@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from components.datasets.download import CHUNK_BYTES
-from components.datasets.fetching import check, fetch
-from components.datasets.sources import MIRROR_VARIABLE
+from components.datasets.core.download import CHUNK_BYTES
+from components.datasets.core.fetching import check, fetch
+from components.datasets.core.sources import MIRROR_VARIABLE
 from components.errors import DataError
 from tests.datasets.checkouts import CONTENT, STATION, copy_of_samples, entry_of, left_files, three_line_text
 from tests.datasets.loopback import Site, serving
@@ -228,7 +228,7 @@ def test_checking_fetches_nothing(tmp_path: Path) -> None:
 
 
 def test_shipped_samples_are_the_catalogued_ones(tmp_path: Path) -> None:
-    from components.datasets.catalogue import load_catalogue
+    from components.datasets.core.catalogue import load_catalogue
 
     copy_of_samples(tmp_path)
     for name in ("orbital-sample", "orbital-tle-sample"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.datasets.fetching import check, fetch
+from components.datasets.core.fetching import check, fetch
 from components.errors import DataError
 from tests.datasets.checkouts import CONTENT, STATION, entry_of, left_files, three_line_text
 from tests.datasets.loopback import Site, serving

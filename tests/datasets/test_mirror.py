@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from components.datasets.catalogue import load_catalogue
-from components.datasets.fetching import check, fetch
+from components.datasets.core.catalogue import load_catalogue
+from components.datasets.core.fetching import check, fetch
+from components.datasets.core.sources import MIRROR_VARIABLE, mirror_folder
 from components.datasets.orbital.prepare import smallest_by_hash
 from components.datasets.orbital.table import build_table
 from components.datasets.readers import reader_named
-from components.datasets.sources import MIRROR_VARIABLE, mirror_folder
 from components.errors import DataError
 from tests.datasets.checkouts import ROOT
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.datasets.catalogue import load_catalogue
+from components.datasets.core.catalogue import load_catalogue
+from components.datasets.core.splitting import split_groups
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.prepare import PrepareOptions, prepare_orbital, smallest_by_hash, split_table
 from components.datasets.orbital.regimes import regime_of
@@ -25,7 +26,6 @@ from components.datasets.orbital.table import (
     read_table,
     write_table,
 )
-from components.datasets.splitting import split_groups
 from components.errors import DataError
 from tests.datasets.checkouts import ROOT, copy_of_samples
 

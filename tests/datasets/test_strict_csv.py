@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.datasets.core.strict_csv import Decimal, FieldError, Integer, Pattern, Word, read_rows
 from components.datasets.orbital.satcat import FACTS_COLUMNS, read_facts
-from components.datasets.strict_csv import Decimal, FieldError, Integer, Pattern, Word, read_rows
 from components.errors import DataError
 from tests.datasets.checkouts import SAMPLES
 

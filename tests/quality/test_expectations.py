@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from components.quality.expectations import Place, Requirement, Suite, run_suites
+from components.quality.core.expectations import Place, Requirement, Suite, run_suites
 
 FRAME = pd.DataFrame({"x": [1.0, 2.0, float("nan"), 9.0], "void": [float("nan")] * 4})
 
@@ -82,9 +82,9 @@ def test_the_library_is_imported_here_alone_and_late() -> None:
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             if any(name.partition(".")[0] == "great_expectations" for name in names):
                 importers.add(file.relative_to(root).as_posix())
-    assert importers == {"components/quality/expectations.py"}
+    assert importers == {"components/quality/core/expectations.py"}
     code = (
-        "import sys, components.quality.orbital, components.quality.model; print('great_expectations' in sys.modules)"
+        "import sys, components.quality.orbital.gate, components.quality.model; print('great_expectations' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from components.config import ModelGateConfig
 from components.errors import CollapseError, ModelGateError
 from components.quality import model
+from components.quality.core.report import GateReport, require_passed
 from components.quality.model import gate_model
-from components.quality.report import GateReport, require_passed
 
 OPTIONS = ModelGateConfig(
     min_margin_over_majority=0.05,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from components.errors import DataGateError
 from components.files import canonical_json
-from components.quality.orbital import gate_orbital
-from components.quality.orbital_columns import COLUMNS, FORMS, NUMBER, RANGES
-from components.quality.report import GateReport, require_passed
+from components.quality.core.report import GateReport, require_passed
+from components.quality.orbital.columns import COLUMNS, FORMS, NUMBER, RANGES
+from components.quality.orbital.gate import gate_orbital
 
 from .tables import KINDS, OPTIONS, Sheet, valid_text
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from components.errors import CollapseError, DataError, DataGateError, GateError, ModelGateError, ParityError
 from components.files import canonical_json, write_json
-from components.quality.report import Check, Gate, GateReport, read_report, require_passed, write_report
+from components.quality.core.report import Check, Gate, GateReport, read_report, require_passed, write_report
 
 GOOD = Check("a/good", True, 1, "1")
 BAD = Check("a/bad", False, "nan", "a number", "line 7, column x", "mend line 7")

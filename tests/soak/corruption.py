@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from components.config import load_config
-from components.datasets.catalogue import Entry, load_catalogue
-from components.datasets.fetching import fetch
+from components.datasets.core.catalogue import Entry, load_catalogue
+from components.datasets.core.fetching import fetch
 from components.datasets.readers import reader_named
 from components.errors import DataError
-from components.quality.orbital import gate_orbital
+from components.quality.orbital.gate import gate_orbital
 from tests.soak.edits import Edit, one_character
 from tests.soak.outcome import Outcome, Work
 

@@ -8,7 +8,7 @@ import pytest
 
 from components.errors import ConfigError, ModelGateError, ParityError
 from components.files import digest_of, read_json, write_json
-from components.quality.report import Check, GateReport
+from components.quality.core.report import Check, GateReport
 from components.stages.artifacts import (
     dataset_reference,
     prepared_table,

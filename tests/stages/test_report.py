@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from components.files import read_json, write_bytes, write_json, write_text
-from components.quality.report import Check, GateReport
-from components.quality.report import write_report as write_gate_report
+from components.quality.core.report import Check, GateReport
+from components.quality.core.report import write_report as write_gate_report
 from components.stages.report import REPORT, write_report
 
 CLASSES = ["PAYLOAD", "DEBRIS"]

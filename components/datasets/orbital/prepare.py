@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from components.datasets.catalogue import Entry
-from components.datasets.fetching import fetch
+from components.datasets.core.catalogue import Entry
+from components.datasets.core.fetching import fetch
+from components.datasets.core.splitting import split_groups
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.regimes import REGIMES
 from components.datasets.orbital.table import COLUMNS, SPLITS
 from components.datasets.readers import reader_named
-from components.datasets.splitting import split_groups
 from components.errors import DataError
 from components.files import sha256_bytes, sha256_file
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from components.datasets.faults import fault, shown_value
+from components.datasets.core.faults import fault, shown_value
+from components.datasets.core.strict_csv import Decimal, Pattern, Row, Word, decoded, read_bytes, read_rows
 from components.datasets.orbital.kinds import kind_of
 from components.datasets.orbital.regimes import REGIMES
 from components.datasets.orbital.satcat import note_once
 from components.datasets.orbital.table import NAME_RULE, OrbitError, build_table, columns_from_altitudes, launch_of
-from components.datasets.strict_csv import Decimal, Pattern, Row, Word, decoded, read_bytes, read_rows
 
 TEXT_HEADER = (
     "#NORAD COSPAR      dim1 dim2 dim3 mag  m   rcs  lancement  rentree       periode perigee  apogee   incl "

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from components.datasets.faults import fault
+from components.datasets.core.faults import fault
+from components.datasets.core.strict_csv import Row, read_rows
 from components.datasets.orbital import mechanics
 from components.datasets.orbital.kinds import kind_of
 from components.datasets.orbital.table import COLUMNS, OrbitError, build_table, columns_from_altitudes
-from components.datasets.strict_csv import Row, read_rows
 
 # The published facts, then what follows from them. Rules are those of the common table.
 FACTS_COLUMNS: dict[str, Callable[[str], Any]] = {

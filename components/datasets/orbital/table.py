@@ -14,11 +14,11 @@ from typing import Any
 
 import pandas as pd
 
-from components.datasets.faults import fault
+from components.datasets.core.faults import fault
+from components.datasets.core.strict_csv import Decimal, Integer, Pattern, Word, read_rows
 from components.datasets.orbital import mechanics
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.regimes import REGIMES, regime_of
-from components.datasets.strict_csv import Decimal, Integer, Pattern, Word, read_rows
 from components.files import write_text
 
 SPLITS = ("train", "validation", "test")

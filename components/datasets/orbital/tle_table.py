@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from components.datasets.faults import fault, shown_value
+from components.datasets.core.faults import fault, shown_value
+from components.datasets.core.strict_csv import decoded, read_bytes
 from components.datasets.orbital.kinds import kind_of
 from components.datasets.orbital.table import NAME_RULE, OrbitError, build_table, columns_from_elements
 from components.datasets.orbital.tle import LEGACY_LENGTH, ElementSet, TleError, catalogue_number, parse_element_set
-from components.datasets.strict_csv import decoded, read_bytes
 
 # Columns of the second line that the table's columns come from, for messages.
 _PLACES = {

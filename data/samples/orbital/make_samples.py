@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from components.datasets.catalogue import load_catalogue
+from components.datasets.core.catalogue import load_catalogue
 from components.datasets.orbital.mechanics import eccentricity_from_altitudes, mean_motion_from_period
 from components.datasets.orbital.prepare import smallest_by_hash
 from components.datasets.orbital.previsat import read_text

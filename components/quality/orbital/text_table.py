@@ -9,7 +9,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.quality.report import Check
+from components.quality.core.report import Check
 
 READABLE = "file/readable"
 ROWS = "table/rows"

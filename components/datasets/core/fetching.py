@@ -7,12 +7,11 @@ catalogued content. What is there already and right is not fetched again; what i
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.datasets.catalogue import DataFile, Entry, MirrorSource, SampleSource
-from components.datasets.download import Progress, SourceError
-from components.datasets.faults import shown_path
-from components.datasets.live import check_pin, fetch_live
-from components.datasets.readers import reader_named
-from components.datasets.sources import (
+from components.datasets.core.catalogue import DataFile, Entry, MirrorSource, SampleSource
+from components.datasets.core.download import Progress, SourceError
+from components.datasets.core.faults import shown_path
+from components.datasets.core.live import check_pin, fetch_live
+from components.datasets.core.sources import (
     MIRROR_VARIABLE,
     DifferentContentError,
     Place,
@@ -21,6 +20,7 @@ from components.datasets.sources import (
     obtain,
     require_content,
 )
+from components.datasets.readers import reader_named
 from components.errors import DataError
 
 RAW_PATH = "data/raw"

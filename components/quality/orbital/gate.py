@@ -7,10 +7,11 @@ from pathlib import Path
 
 from components.config import DataGateConfig
 from components.datasets.orbital.regimes import regime_of
-from components.quality.expectations import drop_docs, run_suites
-from components.quality.orbital_classes import Shares, classes_suite
-from components.quality.orbital_columns import COLUMNS
-from components.quality.orbital_suites import (
+from components.quality.core.expectations import drop_docs, run_suites
+from components.quality.core.report import Check, GateReport
+from components.quality.orbital.classes import Shares, classes_suite
+from components.quality.orbital.columns import COLUMNS
+from components.quality.orbital.suites import (
     RegimeRule,
     cells_suite,
     structure_suite,
@@ -18,8 +19,7 @@ from components.quality.orbital_suites import (
     value_frame,
     values_suite,
 )
-from components.quality.report import Check, GateReport
-from components.quality.strict_csv import read_text_table
+from components.quality.orbital.text_table import read_text_table
 
 
 def gate_orbital(

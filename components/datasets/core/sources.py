@@ -16,9 +16,9 @@ from typing import Any
 
 import pooch
 
-from components.datasets.catalogue import DataFile, MirrorSource, PackageSource, Source, UrlSource
-from components.datasets.download import Progress, ResumingDownloader, SourceError, html_complaint
-from components.datasets.faults import shown_path
+from components.datasets.core.catalogue import DataFile, MirrorSource, PackageSource, Source, UrlSource
+from components.datasets.core.download import Progress, ResumingDownloader, SourceError, html_complaint
+from components.datasets.core.faults import shown_path
 from components.files import sha256_bytes, sha256_file
 
 MIRROR_VARIABLE = "QUINTET_DATA_MIRROR"

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from components.config import Strict
-from components.datasets.catalogue import DataFile, Entry, Sha256
-from components.datasets.download import SourceError
-from components.datasets.faults import shown_path
+from components.datasets.core.catalogue import DataFile, Entry, Sha256
+from components.datasets.core.download import SourceError
+from components.datasets.core.faults import shown_path
+from components.datasets.core.sources import DifferentContentError, Place, obtain, require_content
 from components.datasets.readers import reader_named
-from components.datasets.sources import DifferentContentError, Place, obtain, require_content
 from components.errors import DataError
 from components.files import read_json, replacing_folder, sha256_file, write_json
 

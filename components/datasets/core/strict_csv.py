@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.datasets.faults import fault, shown_path, shown_value
+from components.datasets.core.faults import fault, shown_path, shown_value
 from components.errors import DataError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

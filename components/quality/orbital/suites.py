@@ -21,8 +21,8 @@ from components.datasets.orbital.mechanics import (
 )
 from components.datasets.orbital.regimes import REGIMES
 from components.datasets.orbital.table import SPLITS
-from components.quality.expectations import Place, Requirement, Suite
-from components.quality.orbital_columns import (
+from components.quality.core.expectations import Place, Requirement, Suite
+from components.quality.orbital.columns import (
     COLUMNS,
     FORMS,
     INFINITE,
@@ -31,7 +31,7 @@ from components.quality.orbital_columns import (
     NUMBER,
     RANGES,
 )
-from components.quality.strict_csv import TextTable
+from components.quality.orbital.text_table import TextTable
 
 # (eccentricity, mean motion in rev/day, semi-major axis in km) -> regime
 RegimeRule = Callable[[float, float, float], str]

@@ -12,7 +12,7 @@ from components.config import DataGateConfig
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.regimes import REGIMES
 from components.datasets.orbital.table import SPLITS
-from components.quality.expectations import Place, Requirement, Suite
+from components.quality.core.expectations import Place, Requirement, Suite
 
 Shares = Mapping[str, Mapping[str, float]]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.files import replacing_folder
-from components.quality.report import Check
+from components.quality.core.report import Check
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,1 @@
+"""What every gate shares: its report, and the one door to Great Expectations."""
