@@ -1,8 +1,9 @@
 """The typed configuration: what `params.yaml` may say.
 
 `conf/` is composed by Hydra into `params.yaml`; this module is the only reader of it. Unknown keys are refused, every
-value has a type and a range, and seeds are never null. What belongs to one method alone (`model`) is checked by that
-method's own class, see `components.training.registry`.
+value has a type and a range, and seeds are never null. What belongs to one method alone (`model`), or to one kind of
+data (`prepare`, `gate`), is checked by its own class, see `components.training.registry` and
+`components.datasets.registry`.
 """
 
 from pathlib import Path
@@ -29,38 +30,19 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class SplitConfig(Strict):
-    """Fractions of rows in each split; whole launches are kept together, so they are met approximately."""
-
-    seed: Seed
-    validation: Fraction = 0.2
-    test: Fraction = 0.2
-
-    @model_validator(mode="after")
-    def _rows_are_left_to_train_on(self) -> "SplitConfig":
-        if self.validation + self.test >= 1:
-            raise ValueError(f"validation {self.validation:g} and test {self.test:g} leave no rows to train on")
-        return self
-
-
-class DataGateConfig(Strict):
-    """What the data gate asks beyond form: enough rows, every class in every split, similar proportions."""
-
-    min_rows: int = Field(ge=1)
-    min_rows_per_class: int = Field(ge=1)
-    required_regimes: tuple[str, ...]
-    required_kinds: tuple[str, ...]
-    # largest difference of a class's share between one split and the whole table
-    max_share_drift: Fraction = 0.15
-
-
 class DatasetConfig(Strict):
-    """One data set of this scale: a catalogue entry, how much of it, and how it is split."""
+    """One data set of this scale: what kind of data, which catalogue entry, how it is prepared, what its gate asks.
 
+    `prepare` and `gate` belong to the kind and are checked by its own classes, see `components.datasets.registry`.
+    """
+
+    kind: Name
+    # the folder of components/datasets with the reader of the entry: the code that this data set depends on, besides
+    # that of its kind
+    source: Name
     entry: Name
-    max_rows: int | None = Field(default=None, ge=1)
-    split: SplitConfig
-    gate: DataGateConfig
+    prepare: dict[str, Any] = Field(default_factory=dict)
+    gate: dict[str, Any] = Field(default_factory=dict)
 
 
 class TaskConfig(Strict):
@@ -158,6 +140,8 @@ class Config(Strict):
 
     scale: Scale
     datasets: dict[Name, DatasetConfig] = Field(min_length=1)
+    # token features by frozen encoders, see `components.datasets.features.config`
+    features: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     experiments: dict[Name, ExperimentConfig] = Field(min_length=1)
 
     @model_validator(mode="after")

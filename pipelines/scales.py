@@ -26,30 +26,34 @@ def compose(root: Path, scale: str | None, overrides: Sequence[str] = ()) -> boo
     """
     target = root / "params.yaml"
     if scale is None and not overrides:
-        check_configuration(target.read_text(encoding="utf-8"), target.name)
+        check_configuration(root, target.read_text(encoding="utf-8"), target.name)
         return False
     known = available_scales(root)
     if scale is not None and scale not in known:
         raise UsageError(f"there is no scale {scale!r} in conf/scale/; there are: {', '.join(known) or 'none'}")
     content = _composed(root, [f"scale={scale}"] if scale else [], overrides)
-    check_configuration(content, "the composed configuration")
+    check_configuration(root, content, "the composed configuration")
     if target.is_file() and target.read_text(encoding="utf-8") == content:
         return False
     write_text(target, content)
     return True
 
 
-def check_configuration(text: str, source: str) -> None:
+def check_configuration(root: Path, text: str, source: str) -> None:
     """Refuse what a stage would refuse, before any stage starts. Raises ConfigError in one line.
 
     A configuration without experiments belongs to another graph, whose stages know what they take.
     """
     from components.config import Config, validated
+    from components.datasets.core.catalogue import load_catalogue
+    from components.datasets.registry import check_datasets
     from components.training.registry import check_methods
 
     content = yaml.safe_load(text)
     if isinstance(content, dict) and "experiments" in content:
-        check_methods(validated(Config, content, source))
+        config = validated(Config, content, source)
+        check_datasets(config, load_catalogue(root))
+        check_methods(config)
 
 
 def _composed(root: Path, choice: Sequence[str], overrides: Sequence[str]) -> str:

@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.config import Config, ExperimentConfig, TrainConfig, load_config, validated
-from components.errors import ConfigError
+from components.datasets.core.catalogue import load_catalogue
+from components.datasets.registry import check_datasets
+from components.errors import ConfigError, UsageError
 from components.training.registry import METHODS, check_methods, method
 
 ROOT = Path(__file__).parents[1]
+CATALOGUE = load_catalogue(ROOT)
 SCALES = sorted(path.stem for path in (ROOT / "conf" / "scale").glob("*.yaml"))
 Content = dict[str, Any]
 
@@ -26,9 +29,10 @@ def small() -> Content:
         "scale": "tiny",
         "datasets": {
             "orbits": {
+                "kind": "orbital",
+                "source": "orbital",
                 "entry": "orbital-sample",
-                "max_rows": None,
-                "split": {"seed": 1},
+                "prepare": {"seed": 1},
                 "gate": {
                     "min_rows": 10,
                     "min_rows_per_class": 1,
@@ -86,7 +90,7 @@ def test_a_whole_configuration_is_read(tmp_path: Path) -> None:
     config = load(small(), tmp_path)
     check_methods(config)
     assert config.experiment("kinds").training.timescale_ratio == 0.1
-    assert config.dataset("orbits").split.test == 0.2
+    check_datasets(config, CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +98,6 @@ def test_a_whole_configuration_is_read(tmp_path: Path) -> None:
     [
         "",
         "datasets.orbits",
-        "datasets.orbits.split",
-        "datasets.orbits.gate",
         "experiments.kinds",
         "experiments.kinds.task",
         "experiments.kinds.training",
@@ -114,17 +116,48 @@ def test_a_key_that_does_not_exist_in_a_model_is_refused_before_any_stage_starts
         check_methods(config)
 
 
+KIND_FAULTS = [
+    ("kind", "spectra", "there is no kind of data 'spectra'; the kinds are: images, "),
+    (
+        "kind",
+        "images",
+        "entry 'orbital-sample' is read by 'orbital-facts', but kind 'images' takes the readers images-",
+    ),
+    (
+        "source",
+        "text",
+        "the reader of entry 'orbital-sample' lies in components/datasets/orbital; write `source: orbital`",
+    ),
+    ("entry", "orbital-sampel", "did you mean 'orbital-sample'?"),
+    ("prepare.epocs", 3, "datasets.orbits.prepare is refused: epocs: Extra inputs are not permitted (got 3)"),
+    ("gate.epocs", 3, "datasets.orbits.gate is refused: epocs: Extra inputs are not permitted (got 3)"),
+    ("prepare.seed", None, "valid integer"),
+    ("prepare.test", 0.0, "greater than 0"),
+    ("prepare.test", 1.0, "less than 1"),
+    ("prepare.max_rows", 0, "greater than or equal to 1"),
+    ("prepare", {"seed": 1, "test": 0.6, "validation": 0.4}, "leave no rows to train on"),
+    ("gate.min_rows", 0, "greater than or equal to 1"),
+    ("gate.drift", {"max_index": 0}, "greater than 0"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "said"), KIND_FAULTS)
+def test_what_does_not_fit_the_kind_of_data_is_refused_before_any_stage_starts(
+    place: str, value: Any, said: str, tmp_path: Path
+) -> None:
+    config = load(changed(f"datasets.orbits.{place}", value), tmp_path)
+    with pytest.raises(UsageError) as caught:
+        check_datasets(config, CATALOGUE)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 FAULTS = [
     ("experiments.kinds.seed", None, "valid integer"),
     ("experiments.kinds.seed", True, "valid integer"),
     ("experiments.kinds.seed", "7", "valid integer"),
     ("experiments.kinds.seed", -1, "greater than or equal to 0"),
     ("experiments.kinds.seed", 2**32, "less than 4294967296"),
-    ("datasets.orbits.split.seed", None, "valid integer"),
-    ("datasets.orbits.split.test", 0.0, "greater than 0"),
-    ("datasets.orbits.split.test", 1.0, "less than 1"),
-    ("datasets.orbits.max_rows", 0, "greater than or equal to 1"),
-    ("datasets.orbits.gate.min_rows", 0, "greater than or equal to 1"),
     ("experiments.kinds.training.epochs", 0, "greater than or equal to 1"),
     ("experiments.kinds.training.epochs", 1.5, "valid integer"),
     ("experiments.kinds.training.learning_rate", 0.0, "greater than 0"),
@@ -159,7 +192,6 @@ def test_a_refusal_names_place_value_rule_and_mending(place: str, value: Any, ru
         ("experiments.kinds.task.log_features", ["z"], "log_features names 'z', which is not among the features"),
         ("experiments.kinds.task.classes", ["A", "B", "A"], "classes names 'A' twice"),
         ("experiments.kinds.task.features", ["x", "x"], "features names 'x' twice"),
-        ("datasets.orbits.split", {"seed": 1, "test": 0.6, "validation": 0.4}, "leave no rows to train on"),
     ],
 )
 def test_what_fits_alone_must_fit_together(place: str, value: Any, rule: str, tmp_path: Path) -> None:
@@ -216,15 +248,12 @@ def _leaves(section: Content, above: tuple[str, ...] = ()) -> list[list[str]]:
     return found
 
 
-@given(st.sampled_from([keys for keys in _leaves(small()) if "model" not in keys]))
+@given(st.sampled_from([keys for keys in _leaves(small()) if not {"model", "prepare", "gate"} & set(keys[:3])]))
 def test_what_is_missing_is_named_unless_it_has_a_default(keys: list[str]) -> None:
     content = copy.deepcopy(small())
     _deleted(content, keys)
     # deleting the one entry of a section leaves it empty, which is another fault
     place = ".".join(keys)
-    if place == "datasets.orbits.max_rows":
-        assert validated(Config, content, "params.yaml").dataset("orbits").max_rows is None
-        return
     expected = place if place not in ("datasets.orbits", "experiments.kinds") else keys[0]
     with pytest.raises(ConfigError) as caught:
         validated(Config, content, "params.yaml")

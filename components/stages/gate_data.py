@@ -1,15 +1,34 @@
-"""gate_data: the prepared table is whole, in its ranges, balanced over the splits, and leaks nothing."""
+"""gate_data: the prepared data are whole, in their ranges and balanced, leak nothing and have not drifted."""
 
-from components.config import DataGateConfig
+from typing import Any
+
+from components.config import Name, Strict, validated
 from components.stages.execution import Context
 from components.stages.gating import conclude_gate
 
 
-def run(context: Context) -> None:
-    from components.quality.orbital.gate import gate_orbital
+class GatedConfig(Strict):
+    """The part of a dataset's configuration that its gate depends on."""
 
-    options = context.section(DataGateConfig, f"datasets.{context.name}.gate")
-    path = context.input(f"data/prepared/{context.name}") / "table.csv"
-    docs = context.root / "run_info" / "data_docs" / context.name
-    report = gate_orbital(path, options, subject=path.relative_to(context.root).as_posix(), docs_folder=docs)
+    kind: Name
+    gate: dict[str, Any]
+
+
+def run(context: Context) -> None:
+    from components.datasets.registry import kind_named
+    from components.quality.core.drift import Drift
+    from components.quality.core.profile import accepted_profile, profile_path
+    from components.quality.registry import gate_named
+
+    config = context.section(GatedConfig, f"datasets.{context.name}")
+    options: Any = validated(kind_named(config.kind).GateOptions, config.gate, f"datasets.{context.name}.gate")
+    folder = context.input(f"data/prepared/{context.name}")
+    reference = accepted_profile(context.input(profile_path(context.name)))
+    report = gate_named(config.kind).gate(
+        folder,
+        options,
+        subject=folder.relative_to(context.root).as_posix(),
+        docs_folder=context.root / "run_info" / "data_docs" / context.name,
+        drift=Drift(reference, options.drift),
+    )
     conclude_gate(context, report)

@@ -1,42 +1,33 @@
-"""prepare: from a catalogue entry to the table that everything downstream reads."""
+"""prepare: from a catalogue entry to the files that everything downstream reads."""
 
-import os
-from pathlib import Path
+from typing import Any
 
-from components.config import Name, SplitConfig, Strict
+from components.config import DatasetConfig, Name, Strict
 from components.files import write_json
 from components.stages.execution import Context
 
 
-class PrepareConfig(Strict):
+class PreparedConfig(Strict):
     """The part of a dataset's configuration that preparing depends on."""
 
+    kind: Name
     entry: Name
-    max_rows: int | None
-    split: SplitConfig
+    prepare: dict[str, Any]
 
 
 def run(context: Context) -> None:
     from components.datasets.core.catalogue import load_catalogue
-    from components.datasets.orbital.prepare import PrepareOptions, prepare_orbital
-    from components.datasets.orbital.table import QUANTITIES, write_table
+    from components.datasets.core.fetching import fetch
+    from components.datasets.preparing import prepare_dataset
+    from components.progress import progress
 
-    config = context.section(PrepareConfig, f"datasets.{context.name}")
+    section = context.section(PreparedConfig, f"datasets.{context.name}")
+    config = DatasetConfig(**section.model_dump())
     entry = load_catalogue(context.root).entry(config.entry)
-    options = PrepareOptions(
-        seed=config.split.seed,
-        max_rows=config.max_rows,
-        validation_fraction=config.split.validation,
-        test_fraction=config.split.test,
-    )
-    # says only where bytes may be found, never which data is used: the catalogue's digests decide that
-    mirror = os.environ.get("QUINTET_DATA_MIRROR")
-    table, summary = prepare_orbital(entry, context.root, options, Path(mirror) if mirror else None)
-    write_table(table, context.folder / "table.csv")
+    with progress(f"fetching {entry.name}", "bytes") as tell:
+        fetched = fetch(entry, context.root, progress=tell)
+    context.note(source=fetched.source, source_reason=fetched.reason)
+    with progress(f"preparing {context.name}") as tell:
+        summary = prepare_dataset(context.name, config, entry, fetched.paths, context.folder, tell)
     write_json(context.folder / "summary.json", summary)
-    columns = {
-        name: {"unit": quantity.unit, "minimum": quantity.minimum, "maximum": quantity.maximum}
-        for name, quantity in QUANTITIES.items()
-    }
-    write_json(context.folder / "columns.json", columns)
-    print(f"{len(table)} rows of {entry.title}", flush=True)
+    print(f"{summary['rows']} rows of {entry.title}", flush=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,12 @@ def entry_of(content: bytes | None, sources: list[dict[str, Any]], **changes: An
         "live": content is None,
     }
     return Entry.model_validate(fields | changes)
+
+
+def excluding(reasons: Mapping[int, str] | None = None) -> Entry:
+    """An entry that says nothing to its reader but which rows to leave out."""
+    exclude = [{"id": number, "reason": reason} for number, reason in (reasons or {}).items()]
+    return entry_of(CONTENT, [{"mirror": "sets.tle"}], exclude=exclude)
 
 
 def copy_of_samples(root: Path) -> Path:

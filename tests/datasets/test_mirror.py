@@ -30,7 +30,7 @@ def test_mirrored_entries_are_read_whole(tmp_path: Path, name: str) -> None:
     assert check(entry, tmp_path).reason == "equal to the catalogue's sha256, in the mirror"
     fetched = fetch(entry, tmp_path)
     assert fetched.source == "mirror"
-    table = reader_named(entry.reader)(fetched.paths, entry.exclusions)
+    table = reader_named(entry.reader)(fetched.paths, entry)
     rows, regimes, debris, bodies = EXPECTED[name]
     assert len(table) == rows
     assert table["regime"].value_counts().to_dict() == regimes
@@ -38,13 +38,13 @@ def test_mirrored_entries_are_read_whole(tmp_path: Path, name: str) -> None:
     assert (kinds["DEBRIS"], kinds["ROCKET BODY"]) == (debris, bodies)
     # the exclusions are needed: without them the same file is refused
     with pytest.raises(DataError, match=r"line"):
-        reader_named(entry.reader)(fetched.paths, {})
+        reader_named(entry.reader)(fetched.paths, entry.model_copy(update={"exclude": ()}))
 
 
 def test_the_shipped_sample_is_the_catalogued_part_of_the_whole(tmp_path: Path) -> None:
     catalogue = load_catalogue(ROOT)
     whole, sample = (
-        reader_named(entry.reader)(fetch(entry, tmp_path if not entry.shipped else ROOT).paths, entry.exclusions)
+        reader_named(entry.reader)(fetch(entry, tmp_path if not entry.shipped else ROOT).paths, entry)
         for entry in (catalogue.entry("orbital-previsat-2016"), catalogue.entry("orbital-sample"))
     )
     assert smallest_by_hash(build_table(whole.to_dict("records")), 6000).equals(sample)

@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.datasets.core.catalogue import load_catalogue
+from components.datasets.core.fetching import fetch
 from components.datasets.core.splitting import split_groups
+from components.datasets.orbital.config import PrepareOptions
 from components.datasets.orbital.kinds import KINDS
-from components.datasets.orbital.prepare import PrepareOptions, prepare_orbital, smallest_by_hash, split_table
+from components.datasets.orbital.prepare import prepared_table, smallest_by_hash, split_table
 from components.datasets.orbital.regimes import regime_of
 from components.datasets.orbital.table import (
     COLUMNS,
@@ -34,7 +36,8 @@ Prepared = tuple[pd.DataFrame, dict[str, Any]]
 
 
 def prepare(name: str, **options: Any) -> Prepared:
-    return prepare_orbital(load_catalogue(ROOT).entry(name), ROOT, PrepareOptions(**({"seed": 0} | options)))
+    entry = load_catalogue(ROOT).entry(name)
+    return prepared_table(entry, fetch(entry, ROOT).paths, PrepareOptions(**({"seed": 0} | options)))
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +189,8 @@ def test_a_spoilt_sample_stops_with_one_line(
     path.write_bytes(spoil(path.read_bytes()))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=told) as caught:
-        prepare_orbital(load_catalogue(tmp_path).entry(name), tmp_path, PrepareOptions(seed=0))
+        entry = load_catalogue(tmp_path).entry(name)
+        prepared_table(entry, fetch(entry, tmp_path).paths, PrepareOptions(seed=0))
     message = str(caught.value)
     assert message.startswith(f"data/samples/orbital/{file}")
     assert f"`git checkout -- data/samples/orbital/{file}`" in message

@@ -7,6 +7,7 @@ import pytest
 
 from components.datasets.orbital.previsat import CSV_COLUMNS, TEXT_HEADER, read_csv, read_text
 from components.errors import DataError
+from tests.datasets.checkouts import excluding
 
 TEXT_LINES = (
     TEXT_HEADER,
@@ -38,8 +39,8 @@ def write(path: Path, lines: tuple[str, ...], old: str = "", new: str = "") -> P
 
 
 def test_both_forms_give_the_same_row(tmp_path: Path) -> None:
-    from_text = read_text([write(tmp_path / "donnees.sat", TEXT_LINES)], EXCLUDED)
-    from_csv = read_csv([write(tmp_path / "a.csv", CSV_LINES)], EXCLUDED)
+    from_text = read_text([write(tmp_path / "donnees.sat", TEXT_LINES)], excluding(EXCLUDED))
+    from_csv = read_csv([write(tmp_path / "a.csv", CSV_LINES)], excluding(EXCLUDED))
     assert from_text.equals(from_csv)
     row = from_text.iloc[0].to_dict()
     assert (row["norad_id"], row["name"], row["kind"], row["launch"]) == (5, "VANGUARD 1", "PAYLOAD", "1958-002")
@@ -74,14 +75,14 @@ def test_faults_are_located(
 ) -> None:
     path = write(tmp_path / "a.txt", lines, old, new)
     if not told:
-        read([path], EXCLUDED)
+        read([path], excluding(EXCLUDED))
         return
     with pytest.raises(DataError, match=told):
-        read([path], EXCLUDED)
+        read([path], excluding(EXCLUDED))
 
 
 def test_unusable_rows_are_refused_unless_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"row 3 \(line 4\), column period_min: got 0, allowed is 80 to 100000 min"):
-        read_csv([write(tmp_path / "a.csv", CSV_LINES)], {})
+        read_csv([write(tmp_path / "a.csv", CSV_LINES)], excluding())
     with pytest.raises(DataError, match=r"line 2: got no rows"):
-        read_text([write(tmp_path / "a.sat", TEXT_LINES[:1])], {})
+        read_text([write(tmp_path / "a.sat", TEXT_LINES[:1])], excluding())

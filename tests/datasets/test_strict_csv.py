@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from components.datasets.core.strict_csv import Decimal, FieldError, Integer, Pattern, Word, read_rows
 from components.datasets.orbital.satcat import FACTS_COLUMNS, read_facts
 from components.errors import DataError
-from tests.datasets.checkouts import SAMPLES
+from tests.datasets.checkouts import SAMPLES, excluding
 
 HEADER = ",".join(FACTS_COLUMNS)
 VANGUARD = "11,VANGUARD 2,PAYLOAD,1959-001,121.49,32.88,553,2942,0.1470039,11.85282739"
@@ -24,14 +24,14 @@ def facts(path: Path, *lines: str, header: str = HEADER, encoding: str = "utf-8"
 
 
 def test_facts_become_the_common_table(tmp_path: Path) -> None:
-    table = read_facts([facts(tmp_path / "a.csv", DEBRIS, VANGUARD)], {})
+    table = read_facts([facts(tmp_path / "a.csv", DEBRIS, VANGUARD)], excluding())
     assert table.loc[:, ["norad_id", "name", "kind", "launch", "regime"]].values.tolist() == [
         [11, "VANGUARD 2", "PAYLOAD", "1959-001", "LEO"],
         [12, 'PIECE, "A" DEB', "DEBRIS", "1959-001", "LEO"],
     ]
     assert table.loc[0, "semi_major_axis_km"] == 8125.637
     assert table.loc[0, "eccentricity"] == 0.1470039
-    assert read_facts([tmp_path / "a.csv"], {11: "left out"})["norad_id"].tolist() == [12]
+    assert read_facts([tmp_path / "a.csv"], excluding({11: "left out"}))["norad_id"].tolist() == [12]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_faults_are_named_by_row_line_and_column(tmp_path: Path, old: str, new: 
     assert old in VANGUARD
     path = facts(tmp_path / "a.csv", DEBRIS, VANGUARD.replace(old, new, 1))
     with pytest.raises(DataError, match=told) as caught:
-        read_facts([path], {})
+        read_facts([path], excluding())
     message = str(caught.value)
     assert message.startswith(str(path))
     assert "line 3" in message
@@ -97,7 +97,7 @@ def test_faults_are_named_by_row_line_and_column(tmp_path: Path, old: str, new: 
 def test_headers_must_be_exact(tmp_path: Path, header: str, told: str) -> None:
     path = facts(tmp_path / "a.csv", VANGUARD, header=header)
     with pytest.raises(DataError, match=rf"line 1 \(header\): {told}.*exactly these columns in this order: norad_id"):
-        read_facts([path], {})
+        read_facts([path], excluding())
 
 
 def test_an_extra_column_on_every_row_never_becomes_an_index(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_extra_column_on_every_row_never_becomes_an_index(tmp_path: Path) -> 
     # the general reader makes an index of the first column and shifts all others: why it is not used
     assert pd.read_csv(path)["norad_id"].tolist() == ["VANGUARD 2", 'PIECE, "A" DEB']
     with pytest.raises(DataError, match=r"row 1 \(line 2\): got 11 fields"):
-        read_facts([path], {})
+        read_facts([path], excluding())
 
 
 @pytest.mark.parametrize(
@@ -126,21 +126,21 @@ def test_files_that_are_no_table(tmp_path: Path, content: bytes, told: str) -> N
     path = tmp_path / "a.csv"
     path.write_bytes(content)
     with pytest.raises(DataError, match=told):
-        read_facts([path], {})
+        read_facts([path], excluding())
 
 
 def test_absent_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
-        read_facts([tmp_path / "a.csv"], {})
+        read_facts([tmp_path / "a.csv"], excluding())
     with pytest.raises(DataError, match="is a folder"):
-        read_facts([tmp_path], {})
+        read_facts([tmp_path], excluding())
 
 
 def test_an_object_comes_once_over_all_files(tmp_path: Path) -> None:
     first, second = facts(tmp_path / "a.csv", VANGUARD), facts(tmp_path / "b.csv", DEBRIS, VANGUARD)
     again = r"row 2 \(line 3\), column norad_id: got 11 again \(first in a\.csv, row 1 \(line 2\)\)"
     with pytest.raises(DataError, match=again):
-        read_facts([first, second], {})
+        read_facts([first, second], excluding())
 
 
 def test_line_numbers_hold_after_a_quoted_line_end(tmp_path: Path) -> None:
@@ -195,4 +195,4 @@ def test_a_spoilt_sample_is_located_in_its_row(tmp_path: Path, place: int) -> No
     path = tmp_path / "a.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=rf"row {place + 1} \(line {place + 2}\), column perigee_km: got 'nan'"):
-        read_facts([path], {})
+        read_facts([path], excluding())

@@ -17,7 +17,7 @@ from components.datasets.orbital.tle import (
 )
 from components.datasets.orbital.tle_table import read_catalogue, read_element_sets
 from components.errors import DataError
-from tests.datasets.checkouts import CONTENT, STATION, VANGUARD, three_line_text
+from tests.datasets.checkouts import CONTENT, STATION, VANGUARD, excluding, three_line_text
 
 BLANK_DESIGNATOR = (
     "1 81036U          22021.73850566 +.00002568 +00000+0 +41609-2 0  9997",
@@ -206,7 +206,7 @@ def test_two_line_files_have_no_names_and_so_no_kinds(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"line 1: got the two-line form, which has no names, allowed is the three-line"
     ):
-        read_catalogue([path], {})
+        read_catalogue([path], excluding())
 
 
 def test_gzip_files_and_broken_ones(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_epochs_of_one_object_must_rise(tmp_path: Path) -> None:
     later = (put(STATION[0], 21, "265.00000000"), STATION[1])
     rising = write(tmp_path / "a.tle", three_line_text(("ISS", STATION), ("ISS", later)))
     assert len(list(read_element_sets(rising))) == 2
-    assert read_catalogue([rising], {})["norad_id"].tolist() == [25544]
+    assert read_catalogue([rising], excluding())["norad_id"].tolist() == [25544]
     for second in (STATION, later):
         path = write(tmp_path / "b.tle", three_line_text(("ISS", later), ("ISS", second)))
         with pytest.raises(
@@ -268,7 +268,7 @@ def test_the_table_takes_the_latest_set_of_each_object_over_all_files(tmp_path: 
     later = (put(STATION[0], 21, "265.00000000"), put(STATION[1], 9, " 51.6500"))
     first = write(tmp_path / "a.tle", three_line_text(("ISS", later)))
     second = write(tmp_path / "b.tle", three_line_text(("ISS", STATION), ("VANGUARD 1 DEB", VANGUARD)))
-    table = read_catalogue([first, second], {})
+    table = read_catalogue([first, second], excluding())
     assert table["norad_id"].tolist() == [5, 25544]
     assert table["inclination_deg"].tolist() == [34.2682, 51.65]
     assert table["kind"].tolist() == ["DEBRIS", "PAYLOAD"]
@@ -278,11 +278,11 @@ def test_only_named_objects_are_left_out(tmp_path: Path) -> None:
     deep = (STATION[0], put(put(STATION[1], 27, "9884983"), 53, " 0.01958082"))
     path = write(tmp_path / "a.tle", three_line_text(("FAR", deep), ("VANGUARD 1", VANGUARD)))
     with pytest.raises(DataError, match=r"lines 2-3, all columns: got elements that SGP4 refuses"):
-        read_catalogue([path], {})
-    assert read_catalogue([path], {25544: "far"})["norad_id"].tolist() == [5]
+        read_catalogue([path], excluding())
+    assert read_catalogue([path], excluding({25544: "far"}))["norad_id"].tolist() == [5]
 
 
 def test_a_perigee_inside_the_earth_is_refused_with_its_columns(tmp_path: Path) -> None:
     sunk = (STATION[0], put(STATION[1], 27, "0560000"))
     with pytest.raises(DataError, match=r"line 3, columns 27-63 \(eccentricity and mean motion\): got perigee_km -"):
-        read_catalogue([write(tmp_path / "a.tle", three_line_text(("ISS", sunk)))], {})
+        read_catalogue([write(tmp_path / "a.tle", three_line_text(("ISS", sunk)))], excluding())

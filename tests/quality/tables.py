@@ -4,10 +4,10 @@ import csv
 import io
 from pathlib import Path
 
-from components.config import DataGateConfig
+from components.datasets.orbital.config import GateOptions
 from components.datasets.orbital.table import build_table, columns_from_altitudes, table_text
 
-OPTIONS = DataGateConfig(
+OPTIONS = GateOptions(
     min_rows=40,
     min_rows_per_class=6,
     required_regimes=("LEO", "MEO", "GEO", "HEO"),

@@ -86,7 +86,7 @@ def _misplaced(said: str, edit: Edit) -> str:
 
 
 def _read(entry: Entry, path: Path) -> pd.DataFrame:
-    table: pd.DataFrame = reader_named(entry.reader)([path], entry.exclusions)
+    table: pd.DataFrame = reader_named(entry.reader)([path], entry)
     return table
 
 

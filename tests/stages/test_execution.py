@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.config import SplitConfig
+from components.config import Seed, Strict
 from components.errors import ConfigError, NonFiniteError, QuintetError, UsageError
 from components.files import digest_of, read_json, sha256_bytes, sha256_path, write_text
 from components.stages.execution import (
@@ -104,23 +104,27 @@ def test_an_undeclared_parameter_is_refused(toy_project: ToyProject, prefix: str
         toy_project.run(function)
 
 
+class ToyOptions(Strict):
+    seed: Seed
+
+
 def test_declared_parameters_come_nested_and_checked(toy_project: ToyProject) -> None:
     seen = []
 
     def function(context: Context) -> None:
         seen.append(context.values("scale"))
         seen.append(context.values("datasets.toy"))
-        seen.append(context.section(SplitConfig, "datasets.toy.split"))
+        seen.append(context.section(ToyOptions, "datasets.toy.split"))
 
     toy_project.run(function)
-    assert seen == ["tiny", {"split": {"seed": 3}, "entry": "some-entry"}, SplitConfig(seed=3)]
+    assert seen == ["tiny", {"split": {"seed": 3}, "entry": "some-entry"}, ToyOptions(seed=3)]
 
 
 def test_a_parameter_out_of_range_is_refused_by_place(toy_project: ToyProject) -> None:
     write_text(toy_project.root / "params.yaml", PARAMS.replace("seed: 3", "seed: -3"))
 
     def function(context: Context) -> None:
-        context.section(SplitConfig, "datasets.toy.split")
+        context.section(ToyOptions, "datasets.toy.split")
 
     with pytest.raises(ConfigError, match=r"datasets.toy.split in params.yaml is refused: seed: .*got -3"):
         toy_project.run(function)

@@ -44,16 +44,36 @@ class SampleSource(Strict):
     sample: InsidePath
 
 
-class MirrorSource(Strict):
+class OwnSource(Strict):
+    """A user's own file, kept in data/raw/ENTRY/ under DVC: `dvc pull` brings it to another checkout."""
+
+    own: InsidePath
+
+
+class PackedSource(Strict):
+    """A source that may hold the file compressed: the catalogued digest is that of the content, however packed."""
+
+    unpack: Literal["gzip"] | None = None
+
+
+class MirrorSource(PackedSource):
     """A file below the folder that QUINTET_DATA_MIRROR names."""
 
     mirror: InsidePath
 
 
-class UrlSource(Strict):
-    """A file at its publisher's address."""
+class UrlSource(PackedSource):
+    """A file at its publisher's address, with digest and size of its packed form where the publisher states them."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+    packed_sha256: Sha256 | None = None
+    packed_bytes: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _only_what_is_packed_has_two_digests(self) -> "UrlSource":
+        if self.unpack is None and (self.packed_sha256 is not None or self.packed_bytes is not None):
+            raise ValueError("packed_sha256 and packed_bytes belong to a source with `unpack`")
+        return self
 
 
 class PackagePin(Strict):
@@ -64,30 +84,31 @@ class PackagePin(Strict):
     path: InsidePath
 
 
-class PackageSource(Strict):
+class PackageSource(PackedSource):
     """A file that a pinned Python package carries."""
 
     package: PackagePin
 
 
-_SOURCE_KINDS = ("sample", "mirror", "url", "package")
+SOURCE_KINDS = ("sample", "own", "mirror", "url", "package")
 
 
 def _source_kind(value: Any) -> str | None:
     if isinstance(value, dict):
-        return next((kind for kind in _SOURCE_KINDS if kind in value), None)
-    return next((kind for kind in _SOURCE_KINDS if hasattr(value, kind)), None)
+        return next((kind for kind in SOURCE_KINDS if kind in value), None)
+    return next((kind for kind in SOURCE_KINDS if hasattr(value, kind)), None)
 
 
 Source = Annotated[
     Annotated[SampleSource, Tag("sample")]
+    | Annotated[OwnSource, Tag("own")]
     | Annotated[MirrorSource, Tag("mirror")]
     | Annotated[UrlSource, Tag("url")]
     | Annotated[PackageSource, Tag("package")],
     Discriminator(
         _source_kind,
         custom_error_type="source",
-        custom_error_message=f"allowed is one of the keys {', '.join(_SOURCE_KINDS)}",
+        custom_error_message=f"allowed is one of the keys {', '.join(SOURCE_KINDS)}",
     ),
 ]
 
@@ -96,6 +117,8 @@ class DataFile(Strict):
     """One file of an entry: its name below data/raw/ENTRY/, its content's digest and size, its sources in order."""
 
     name: FileName
+    # which part of the published data the file holds, where the publisher has split them
+    split: Literal["train", "validation", "test", "unlabelled"] | None = None
     sha256: Sha256 | None = None
     bytes: int | None = Field(default=None, ge=1)
     sources: tuple[Source, ...] = Field(min_length=1)
@@ -123,10 +146,14 @@ class Entry(Strict):
     licence: str
     citation: str
     live: bool = False
+    # made by a generator from the seed of the configuration: there is nothing to fetch
+    generated: bool = False
     subset_of: str | None = None
     stand_in_for: str | None = None
-    files: tuple[DataFile, ...] = Field(min_length=1)
+    files: tuple[DataFile, ...] = ()
     exclude: tuple[Exclusion, ...] = ()
+    # what the reader must know of these files: names of columns and classes; each reader checks its own
+    options: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def shipped(self) -> bool:
@@ -136,6 +163,14 @@ class Entry(Strict):
     @property
     def exclusions(self) -> dict[int, str]:
         return {exclusion.id: exclusion.reason for exclusion in self.exclude}
+
+    @model_validator(mode="after")
+    def _files_are_had_or_generated(self) -> "Entry":
+        if self.generated and (self.files or self.live):
+            raise ValueError("a generated entry has no files and is not live")
+        if not self.generated and not self.files:
+            raise ValueError("one file or more is needed, or `generated: true` for data that a generator makes")
+        return self
 
     @model_validator(mode="after")
     def _digests_fit_the_kind(self) -> "Entry":

@@ -19,11 +19,13 @@ from components.datasets.core.sources import (
     mirror_folder,
     obtain,
     require_content,
+    require_packed_content,
 )
 from components.datasets.readers import reader_named
 from components.errors import DataError
 
 RAW_PATH = "data/raw"
+GENERATED = "made from its seed when it is prepared, nothing to fetch"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def fetch(
     `mirror` is a folder of files, by default the one that QUINTET_DATA_MIRROR names. `refresh` fetches a live entry
     again and pins what comes; other entries cannot change and ignore it. Raises DataError, and leaves no half file.
     """
+    if entry.generated:
+        return FetchedData(entry.name, (), "generator", GENERATED)
     place = Place(root, mirror_folder(mirror), progress)
     if entry.live:
         paths, reason = fetch_live(entry, _folder(entry, root), place, refresh)
@@ -69,22 +73,30 @@ def check(entry: Entry, root: Path, mirror: Path | None = None) -> CheckedData:
 
     Raises DataError where a file is there and wrong, or where only a part of the entry's files is there.
     """
+    if entry.generated:
+        return CheckedData(entry.name, True, (), GENERATED)
     if entry.live:
         pinned = check_pin(entry, _folder(entry, root))
         return CheckedData(entry.name, True, pinned, "equal to what was pinned") if pinned else _absent(entry)
-    for paths, where in ((_resting_places(entry, root), "the checkout"), (_mirrored(entry, mirror), "the mirror")):
-        if any(path.exists() for path in paths) or (where == "the checkout" and entry.shipped):
-            for file, path in zip(entry.files, paths, strict=True):
-                _require_here(entry, file, path, root)
-            return CheckedData(entry.name, True, paths, f"equal to the catalogue's sha256, in {where}")
+    resting = _resting_places(entry, root)
+    if any(path.exists() for path in resting) or entry.shipped:
+        for file, path in zip(entry.files, resting, strict=True):
+            _require_here(entry, file, path, None, root)
+        return CheckedData(entry.name, True, resting, "equal to the catalogue's sha256, in the checkout")
+    mirrored = _mirrored(entry, mirror)
+    if any(path.exists() for path, _ in mirrored):
+        for file, (path, unpack) in zip(entry.files, mirrored, strict=True):
+            _require_here(entry, file, path, unpack, root)
+        paths = tuple(path for path, _ in mirrored)
+        return CheckedData(entry.name, True, paths, "equal to the catalogue's sha256, in the mirror")
     return _absent(entry)
 
 
-def _require_here(entry: Entry, file: DataFile, path: Path, root: Path) -> None:
+def _require_here(entry: Entry, file: DataFile, path: Path, unpack: str | None, root: Path) -> None:
     if not path.is_file():
         raise DataError(_told(entry, file, [f"{shown_path(path, root)}: no such file"], root))
     try:
-        require_content(path, file)
+        (require_packed_content if unpack else require_content)(path, file)
     except DifferentContentError as different:
         raise DataError(_explained(entry, file, different, root)) from None
 
@@ -105,11 +117,13 @@ def _resting_places(entry: Entry, root: Path) -> tuple[Path, ...]:
     return tuple(_resting_place(entry, file, root) for file in entry.files)
 
 
-def _mirrored(entry: Entry, mirror: Path | None) -> tuple[Path, ...]:
-    """Where the mirror has the entry's files; none where it is not set or not every file may come from it."""
+def _mirrored(entry: Entry, mirror: Path | None) -> tuple[tuple[Path, str | None], ...]:
+    """Where the mirror has the entry's files, and how packed; none where it is not set or does not have every file."""
     folder = mirror_folder(mirror)
-    relative = [source.mirror for file in entry.files for source in file.sources if isinstance(source, MirrorSource)]
-    return tuple(folder / path for path in relative) if folder and len(relative) == len(entry.files) else ()
+    sources = [source for file in entry.files for source in file.sources if isinstance(source, MirrorSource)]
+    if folder is None or len(sources) != len(entry.files):
+        return ()
+    return tuple((folder / source.mirror, source.unpack) for source in sources)
 
 
 def _have(entry: Entry, file: DataFile, place: Place) -> tuple[Path, str, str]:
@@ -161,10 +175,13 @@ def _told(entry: Entry, file: DataFile, failures: list[str], root: Path) -> str:
 def _explained(entry: Entry, file: DataFile, different: DifferentContentError, root: Path) -> str:
     """Where a file of other content is wrong: by its reader when that finds a fault, else by size and digest."""
     mend = _mend(entry, file, root)
-    try:
-        reader_named(entry.reader)([different.path], entry.exclusions)
-    except DataError as located:
-        return f"{located} ({entry.name}: {different}; {mend})"
+    # a reader of several files finds its fault only among all of them
+    paths = [different.path if other == file else _resting_place(entry, other, root) for other in entry.files]
+    if all(path.is_file() for path in paths):
+        try:
+            reader_named(entry.reader)(paths, entry)
+        except DataError as located:
+            return f"{located} ({entry.name}: {different}; {mend})"
     return (
         f"{shown_path(different.path, root)}: got {different} that reads without fault, allowed is the content that "
         f"{entry.name} catalogues ({file.bytes:,} bytes, sha256 {file.sha256}); {mend}, "

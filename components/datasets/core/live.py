@@ -57,7 +57,7 @@ def fetch_live(entry: Entry, folder: Path, place: Place, refresh: bool) -> tuple
                 retrieved=datetime.now(UTC).isoformat(timespec="seconds"),
             )
         try:
-            reader_named(entry.reader)([fresh / file.name for file in entry.files], entry.exclusions)
+            reader_named(entry.reader)([fresh / file.name for file in entry.files], entry)
         except DataError as error:
             raise DataError(f"{entry.name}: what the publisher sent is refused, nothing was pinned: {error}") from None
         pin = Pin(format="quintet-pin/1", entry=entry.name, files=pinned)

@@ -4,6 +4,7 @@ A source is asked for one file of an entry and either puts it, verified, at the 
 with what came instead. Nothing is ever left half written.
 """
 
+import hashlib
 import importlib.metadata
 import logging
 import os
@@ -16,9 +17,26 @@ from typing import Any
 
 import pooch
 
-from components.datasets.core.catalogue import DataFile, MirrorSource, PackageSource, Source, UrlSource
-from components.datasets.core.download import Progress, ResumingDownloader, SourceError, html_complaint
+from components.datasets.core.archives import gunzip
+from components.datasets.core.catalogue import (
+    SOURCE_KINDS,
+    DataFile,
+    MirrorSource,
+    OwnSource,
+    PackageSource,
+    PackedSource,
+    Source,
+    UrlSource,
+)
+from components.datasets.core.download import (
+    LIVE_LIMIT_BYTES,
+    Progress,
+    ResumingDownloader,
+    SourceError,
+    html_complaint,
+)
 from components.datasets.core.faults import shown_path
+from components.errors import DataError
 from components.files import sha256_bytes, sha256_file
 
 MIRROR_VARIABLE = "QUINTET_DATA_MIRROR"
@@ -70,8 +88,8 @@ def obtain(source: Source, file: DataFile, target: Path, place: Place) -> str:
 
 
 def kind_of_source(source: Source) -> str:
-    """The key that names the source in the catalogue: sample, mirror, url or package."""
-    return next(iter(type(source).model_fields))
+    """The key that names the source in the catalogue: sample, own, mirror, url or package."""
+    return next(kind for kind in SOURCE_KINDS if hasattr(source, kind))
 
 
 def _from_mirror(source: MirrorSource, file: DataFile, target: Path, place: Place) -> str:
@@ -80,8 +98,8 @@ def _from_mirror(source: MirrorSource, file: DataFile, target: Path, place: Plac
     path = place.mirror / source.mirror
     if not path.is_file():
         raise SourceError(f"no file {source.mirror} in {place.mirror}")
-    _copy_verified(path, file, target)
-    return f"copied from the mirror ({source.mirror})"
+    _copy_verified(path, file, target, source.unpack)
+    return f"{_verb(source)} from the mirror ({source.mirror})"
 
 
 def _from_package(source: PackageSource, file: DataFile, target: Path, place: Place) -> str:
@@ -96,35 +114,72 @@ def _from_package(source: PackageSource, file: DataFile, target: Path, place: Pl
     path = Path(str(distribution.locate_file(pin.path)))
     if not path.is_file():
         raise SourceError(f"{wanted} has no file {pin.path}")
-    _copy_verified(path, file, target)
-    return f"copied from the package {wanted}"
+    _copy_verified(path, file, target, source.unpack)
+    return f"{_verb(source)} from the package {wanted}"
+
+
+def _from_own(source: OwnSource, file: DataFile, target: Path, place: Place) -> str:
+    # such a file is nowhere but at its resting place, where it was not found
+    folder = Path(source.own).parent.as_posix()
+    raise SourceError(f"it is not in {folder}; `dvc pull {folder}.dvc` brings it from the DVC remote")
 
 
 def _from_url(source: UrlSource, file: DataFile, target: Path, place: Place) -> str:
+    # what comes is the packed file, if it is packed
+    sha256, size = (source.packed_sha256, source.packed_bytes) if source.unpack else (file.sha256, file.bytes)
     # one partial file for each address and expected content: another catalogue never continues it
-    mark = sha256_bytes(f"{source.url} {file.sha256}".encode())[:16]
-    downloader = ResumingDownloader(
-        place.root / PARTIALS_PATH / f"{file.name}.{mark}.part", file.sha256, file.bytes, progress=place.progress
-    )
+    mark = sha256_bytes(f"{source.url} {sha256}".encode())[:16]
+    partial = place.root / PARTIALS_PATH / f"{file.name}.{mark}.part"
+    downloader = ResumingDownloader(partial, sha256, size, progress=place.progress)
+    arrived = partial.with_suffix(".packed") if source.unpack else target
     # pooch tells of each download in its own words; ours are in the answer
     pooch.get_logger().setLevel(logging.WARNING)
-    known_hash = f"sha256:{file.sha256}" if file.sha256 else None
+    known_hash = f"sha256:{sha256}" if sha256 else None
     try:
-        pooch.retrieve(source.url, known_hash, fname=target.name, path=target.parent, downloader=downloader)
+        arrived.parent.mkdir(parents=True, exist_ok=True)
+        pooch.retrieve(source.url, known_hash, fname=arrived.name, path=arrived.parent, downloader=downloader)
+        if source.unpack:
+            _copy_verified(arrived, file, target, source.unpack)
     except (ConnectionError, OSError) as error:
         raise SourceError(str(error)) from None
+    finally:
+        if source.unpack:
+            arrived.unlink(missing_ok=True)
     # pooch leaves files that only their owner may read
     target.chmod(0o644)
     return f"fetched from {source.url}"
 
 
-def _copy_verified(path: Path, file: DataFile, target: Path) -> None:
-    """Copy `path` to `target`, which appears whole and verified or not at all."""
-    require_content(path, file)
+def _verb(source: PackedSource) -> str:
+    return "unpacked" if source.unpack else "copied"
+
+
+def require_packed_content(path: Path, file: DataFile) -> None:
+    """Raise DifferentContentError unless the gzip file at `path` unpacks to the catalogued content."""
+    digest, count = hashlib.sha256(), 0
+    try:
+        for chunk in gunzip(path, file.bytes or LIVE_LIMIT_BYTES):
+            digest.update(chunk)
+            count += len(chunk)
+    except DataError as error:
+        raise DifferentContentError(str(error), path) from None
+    if count != file.bytes:
+        raise DifferentContentError(f"a short file, {count:,} bytes unpacked", path)
+    if digest.hexdigest() != file.sha256:
+        raise DifferentContentError(f"other content, sha256 {digest.hexdigest()} unpacked", path)
+
+
+def _copy_verified(path: Path, file: DataFile, target: Path, unpack: str | None) -> None:
+    """Bring the content of `path` to `target`, which appears whole and verified or not at all."""
+    (require_packed_content if unpack else require_content)(path, file)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     try:
-        shutil.copyfile(path, name)
+        if unpack:
+            with Path(name).open("wb") as opened:
+                opened.writelines(gunzip(path, file.bytes or LIVE_LIMIT_BYTES))
+        else:
+            shutil.copyfile(path, name)
         copied = sha256_file(Path(name))
         if copied != file.sha256:
             raise SourceError(f"{shown_path(path)} changed while it was copied, sha256 {copied}")
@@ -136,6 +191,7 @@ def _copy_verified(path: Path, file: DataFile, target: Path) -> None:
 
 _OBTAINERS: dict[type, Callable[[Any, DataFile, Path, Place], str]] = {
     MirrorSource: _from_mirror,
+    OwnSource: _from_own,
     PackageSource: _from_package,
     UrlSource: _from_url,
 }

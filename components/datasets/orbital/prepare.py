@@ -1,65 +1,42 @@
 """From a catalogue entry to the prepared table of orbits and its summary."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from components.datasets.core.catalogue import Entry
-from components.datasets.core.fetching import fetch
 from components.datasets.core.splitting import split_groups
+from components.datasets.orbital.config import PrepareOptions
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.regimes import REGIMES
 from components.datasets.orbital.table import COLUMNS, SPLITS
 from components.datasets.readers import reader_named
 from components.errors import DataError
-from components.files import sha256_bytes, sha256_file
+from components.files import sha256_bytes
 
 
-@dataclass(frozen=True)
-class PrepareOptions:
-    """How much of an entry is taken and how it is split. `max_rows` None takes all of it."""
+def prepared_table(entry: Entry, paths: Sequence[Path], options: PrepareOptions) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The prepared table (n, 13) of `entry` from its files and its part of the summary, JSON types only.
 
-    seed: int
-    max_rows: int | None = None
-    validation_fraction: float = 0.2
-    test_fraction: float = 0.2
-
-
-def prepare_orbital(
-    entry: Entry, root: Path, options: PrepareOptions, mirror: Path | None = None
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The prepared table (n, 13) of `entry` and its summary, JSON types only.
-
-    Raises DataError where the files are absent, changed or not in their form.
+    Raises DataError where the files are not in their form.
     """
-    fetched = fetch(entry, root, mirror)
-    table = reader_named(entry.reader)(fetched.paths, entry.exclusions)
+    table = reader_named(entry.reader)(paths, entry)
     whole = len(table)
     if whole == 0:
         raise DataError(f"{entry.name} has no rows after exclusions; mend its entry in data/catalogue.yaml")
     if options.max_rows is not None:
         table = smallest_by_hash(table, options.max_rows)
-    table = split_table(table, options.seed, options.validation_fraction, options.test_fraction)
+    table = split_table(table, options.seed, options.validation, options.test)
     summary = {
-        "entry": entry.name,
-        "title": entry.title,
-        "licence": entry.licence,
-        "citation": entry.citation,
-        "subset_of": entry.subset_of,
-        "stand_in_for": entry.stand_in_for,
-        "files": {path.name: {"sha256": sha256_file(path), "bytes": path.stat().st_size} for path in fetched.paths},
         "excluded": {str(number): reason for number, reason in entry.exclusions.items()},
         "rows": len(table),
         "rows_of_entry": whole,
-        "max_rows": options.max_rows,
-        "seed": options.seed,
-        "validation_fraction": options.validation_fraction,
-        "test_fraction": options.test_fraction,
         "launches": int(table["launch"].nunique()),
+        "splits": _counts(table["split"].tolist(), SPLITS),
+        "classes": list(KINDS),
         "counts": {name: _counts(table[name].tolist(), words) for name, words in _CLASSES.items()},
         "counts_by_split": {
             split: {

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault, shown_value
 from components.datasets.core.strict_csv import Decimal, Pattern, Row, Word, decoded, read_bytes, read_rows
 from components.datasets.orbital.kinds import kind_of
@@ -83,14 +84,14 @@ CSV_DERIVED = (
 )
 
 
-def read_csv(paths: Sequence[Path], exclusions: Mapping[int, str]) -> pd.DataFrame:
+def read_csv(paths: Sequence[Path], entry: Entry) -> pd.DataFrame:
     """The common table (n, 12) of what was in orbit. Raises DataError with file, row and column."""
-    return _read(paths, exclusions, _csv_rows)
+    return _read(paths, entry.exclusions, _csv_rows)
 
 
-def read_text(paths: Sequence[Path], exclusions: Mapping[int, str]) -> pd.DataFrame:
+def read_text(paths: Sequence[Path], entry: Entry) -> pd.DataFrame:
     """The common table (n, 12) of what was in orbit and has elements. Raises DataError with file, line and column."""
-    return _read(paths, exclusions, _text_rows)
+    return _read(paths, entry.exclusions, _text_rows)
 
 
 def _read(

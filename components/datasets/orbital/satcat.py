@@ -4,12 +4,13 @@ The derived columns of that file (eccentricity, mean motion) must agree with the
 was changed in one place only does not pass.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault
 from components.datasets.core.strict_csv import Row, read_rows
 from components.datasets.orbital import mechanics
@@ -37,7 +38,7 @@ FACTS_COLUMNS: dict[str, Callable[[str], Any]] = {
 AGREEMENT = {"eccentricity": 0.51e-7, "mean_motion_rev_day": 0.51e-8}
 
 
-def read_facts(paths: Sequence[Path], exclusions: Mapping[int, str]) -> pd.DataFrame:
+def read_facts(paths: Sequence[Path], entry: Entry) -> pd.DataFrame:
     """The common table (n, 12) of the facts files at `paths`. Raises DataError with file, row and column."""
     rows: list[dict[str, Any]] = []
     seen: dict[int, str] = {}
@@ -45,7 +46,7 @@ def read_facts(paths: Sequence[Path], exclusions: Mapping[int, str]) -> pd.DataF
         for row in read_rows(path, FACTS_COLUMNS):
             identifier = row.values["norad_id"]
             note_once(seen, identifier, path, row)
-            if identifier not in exclusions:
+            if identifier not in entry.exclusions:
                 rows.append(_common_row(path, row))
     return build_table(rows)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault, shown_value
 from components.datasets.core.strict_csv import decoded, read_bytes
 from components.datasets.orbital.kinds import kind_of
@@ -63,7 +64,7 @@ def read_element_sets(
         yield latest[elements.norad_id]
 
 
-def read_catalogue(paths: Sequence[Path], exclusions: Mapping[int, str]) -> pd.DataFrame:
+def read_catalogue(paths: Sequence[Path], entry: Entry) -> pd.DataFrame:
     """The common table (n, 12) of three-line files: of each object the set with the latest epoch.
 
     Raises DataError with file, line and columns; also for the two-line form, whose objects have no names to tell a
@@ -71,7 +72,7 @@ def read_catalogue(paths: Sequence[Path], exclusions: Mapping[int, str]) -> pd.D
     """
     newest: dict[int, tuple[tuple[int, float], dict[str, Any]]] = {}
     for path in paths:
-        for placed in read_element_sets(path, exclusions):
+        for placed in read_element_sets(path, entry.exclusions):
             row = _common_row(path, placed)
             identifier = placed.elements.norad_id
             if identifier not in newest or placed.elements.epoch > newest[identifier][0]:

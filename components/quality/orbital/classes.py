@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from components.config import DataGateConfig
+from components.datasets.orbital.config import GateOptions
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.regimes import REGIMES
 from components.datasets.orbital.table import SPLITS
@@ -24,7 +24,7 @@ _MISSING = float("nan")
 _SPLIT = "change the split's seed or fractions in conf/dataset/, or read more rows (max_rows)"
 
 
-def classes_suite(values: pd.DataFrame, options: DataGateConfig, reference: Shares | None) -> Suite:
+def classes_suite(values: pd.DataFrame, options: GateOptions, reference: Shares | None) -> Suite:
     """`values` has columns kind, regime and split; `reference` maps kind or regime to the share of each class."""
     required = {"kind": options.required_kinds, "regime": options.required_regimes}
     frame = pd.DataFrame(

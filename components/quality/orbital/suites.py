@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from components.config import DataGateConfig
+from components.datasets.orbital.config import GateOptions
 from components.datasets.orbital.kinds import KINDS
 from components.datasets.orbital.mechanics import (
     KEPLER_TOLERANCE,
@@ -49,7 +49,7 @@ _PREPARE = "delete this file and `quintet run` prepares it again; if it comes ba
 _SPLIT = "delete this file and `quintet run` splits it again, whole launches together"
 
 
-def structure_suite(table: TextTable, options: DataGateConfig) -> Suite:
+def structure_suite(table: TextTable, options: GateOptions) -> Suite:
     frame = pd.DataFrame(list(table.rows), columns=list(table.header), dtype=object)
     return Suite(
         "structure",

@@ -1,0 +1,1 @@
+"""Images: read strictly into arrays of bytes, whatever form their publisher gave them."""

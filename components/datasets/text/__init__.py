@@ -1,0 +1,1 @@
+"""Text with labels: sentences, reviews, messages, and pairs of sentences."""

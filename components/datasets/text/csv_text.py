@@ -1,0 +1,87 @@
+"""Text in a CSV file with a header, quoted by RFC 4180; line breaks inside quotes belong to the text."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from components.datasets.core.archives import decoded_lines, readable_head
+from components.datasets.core.catalogue import Entry
+from components.datasets.core.faults import fault
+from components.datasets.text.checks import Rows, checked, label_in, split_of_each_file
+from components.datasets.text.options import TextOptions, text_options
+from components.datasets.text.source import TextRow, TextSource
+
+CHUNK_BYTES = 1 << 20
+# The longest cell that is taken; the reader of the standard library stops at 131,072 characters.
+CELL_CHARACTERS = 1 << 24
+
+
+def read_csv_text(paths: Sequence[Path], entry: Entry) -> TextSource:
+    """The splits of `entry`, one file each. Raises DataError with file, row and column."""
+    options = text_options(entry)
+    parts = {
+        split: checked(path, _rows(path, split, options))
+        for split, path in zip(split_of_each_file(entry), paths, strict=True)
+    }
+    return TextSource(options.classes, options.second is not None, parts)
+
+
+def read_records(path: Path) -> Iterator[list[str]]:
+    """The records of a CSV file, header first, all of one width. Raises DataError; memory is bounded by a record."""
+    readable_head(path)
+    csv.field_size_limit(CELL_CHARACTERS)
+    width = None
+    record = 0
+    try:
+        for fields in csv.reader(_lines(path), strict=True):
+            if width is None:
+                width = len(fields)
+            if len(fields) != width:
+                raise fault(path, f"row {record}", f"{len(fields)} fields", f"{width}, as many as in the header")
+            record += 1
+            yield fields
+    except csv.Error as error:
+        raise fault(path, f"row {record}", f"text that is not CSV ({error})", "fields quoted by RFC 4180") from None
+
+
+def _lines(path: Path) -> Iterator[str]:
+    def chunks() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    for line in decoded_lines(path, "", chunks()):
+        yield line + "\n"
+
+
+def _rows(path: Path, split: str, options: TextOptions) -> Rows:
+    def reading() -> Iterator[TextRow]:
+        records = read_records(path)
+        header = next(records, [])
+        place = _places(path, header, options)
+        for number, fields in enumerate(records, 1):
+            if options.only is not None and fields[place[options.only.column]] != options.only.value:
+                continue
+            yield TextRow(
+                id=f"{split}-{fields[place[options.id]] if options.id is not None else number}",
+                text=fields[place[options.text]],
+                second=fields[place[options.second]] if options.second is not None else None,
+                label=label_in(path, f"row {number}", fields[place[options.label]], options),
+            )
+
+    return reading
+
+
+def _places(path: Path, header: list[str], options: TextOptions) -> dict[str, int]:
+    optional = [name for name in (options.second, options.id) if name is not None]
+    wanted = [options.text, options.label, *optional, *([options.only.column] if options.only else [])]
+    allowed = [*wanted, *options.ignored]
+    told = f"the columns {', '.join(dict.fromkeys(allowed))}"
+    for name in wanted:
+        if header.count(name) != 1:
+            came = f"column {name!r} twice" if name in header else f"no column {name!r} (it has {', '.join(header)})"
+            raise fault(path, "header", came, told)
+    for name in header:
+        if name not in allowed:
+            raise fault(path, "header", f"an unknown column {name!r}", told)
+    return {name: header.index(name) for name in wanted}
