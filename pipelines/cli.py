@@ -35,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
 )
-data_app = typer.Typer(no_args_is_help=True, help="The data sets of data/catalogue.yaml: list, fetch, check.")
+data_app = typer.Typer(no_args_is_help=True, help="The data sets of data/catalogue.yaml: list, fetch, check, add.")
 app.add_typer(data_app, name="data")
 
 Names = Annotated[
@@ -141,11 +141,61 @@ def data_fetch(
 
 
 @data_app.command("check")
-def data_check(names: Names = None) -> None:
-    """Verify data sets without fetching any; a fault is named by file, place and mending."""
+def data_check(
+    names: Names = None,
+    files_only: Annotated[bool, typer.Option("--files-only", help="Only verify the files' digests.")] = False,
+) -> None:
+    """Verify files, then prepare, gate and profile what is made of them, in a scratch folder. Nothing is fetched.
+
+    \b
+    quintet data check                      what the active configuration uses
+    quintet data check mnist
+    """
     from pipelines.data import check_entries
 
-    check_entries(_root(), names or (), Console())
+    check_entries(_root(), names or (), Console(), files_only)
+
+
+@data_app.command("accept")
+def data_accept(
+    name: Annotated[str, typer.Argument(help="A data set of params.yaml or conf/dataset/.", show_default=False)],
+) -> None:
+    """Make the present version of a data set the one that later versions are compared with (data/profiles/NAME.json).
+
+    \b
+    quintet data accept orbital-celestrak   after a refresh that was looked at
+    """
+    from pipelines.data import accept_dataset
+
+    accept_dataset(_root(), name, Console())
+
+
+@data_app.command("add")
+def data_add(
+    path: Annotated[Path, typer.Argument(help="A CSV file, a text file, or a folder of images by class.")],
+    name: Annotated[str, typer.Option(help="What the data set is to be called.", show_default=False)],
+    text: Annotated[str | None, typer.Option(help="CSV: the column of texts.", show_default=False)] = None,
+    label: Annotated[str | None, typer.Option(help="CSV: the column of labels.", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Add your own data: the schema is inferred and shown; you confirm; the gate judges; then it is written.
+
+    \b
+    quintet data add reviews.csv --name my-reviews
+    quintet data add pictures/ --name my-pictures
+    quintet run --scale quick --set +dataset@datasets.my-reviews=my-reviews
+    """
+    here = Path.cwd()
+    root = _root()
+    from pipelines.own_data import add_own
+
+    console = Console()
+    added = add_own(root, here / path, name, text, label, lambda question: yes or typer.confirm(question), console)
+    if not added:
+        typer.echo("nothing was written")
+        raise typer.Exit(1)
+    typer.echo(f"added; prepare it by: quintet run --scale quick --set +dataset@datasets.{name}={name}")
+    typer.echo(f"commit data/catalogue.yaml, conf/dataset/{name}.yaml, data/profiles/{name}.json, data/raw/{name}.dvc")
 
 
 @app.command()

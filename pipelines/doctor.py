@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from components.datasets.core.sources import MIRROR_VARIABLE, mirror_folder
 from components.errors import TrackingError
-from pipelines.data import MIRROR_VARIABLE, mirror
 from pipelines.dvclocks import entries
 from pipelines.environment import variables
 from pipelines.locking import is_held, read_owner
@@ -139,7 +139,7 @@ def check_telemetry(root: Path) -> Verdict:
 
 
 def check_mirror(root: Path) -> Verdict:
-    folder = mirror()
+    folder = mirror_folder(None)
     if folder is None:
         return ok(
             "data mirror", f"{MIRROR_VARIABLE} is not set: shipped samples are used, the rest is fetched when asked for"

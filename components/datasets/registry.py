@@ -54,11 +54,22 @@ def kind_named(name: str) -> Kind:
 
 def check_datasets(config: Config, catalogue: "Catalogue") -> None:
     """Refuse a configuration whose data sets do not exist or do not fit their kind, before any stage starts."""
+    from components.datasets.features.config import FeaturesConfig
+
     for name, dataset in config.datasets.items():
         kind = kind_named(dataset.kind)
         require_reader(name, dataset, catalogue.entry(dataset.entry))
         validated(kind.PrepareOptions, dataset.prepare, f"datasets.{name}.prepare")
         validated(kind.GateOptions, dataset.gate, f"datasets.{name}.gate")
+    for name, section in config.features.items():
+        features = validated(FeaturesConfig, section, f"features.{name}")
+        of_kind = config.dataset(features.dataset).kind
+        if of_kind != "text":
+            raise ConfigError(
+                f"features.{name}: dataset {features.dataset!r} is of kind {of_kind!r}, allowed is 'text'"
+            )
+        if features.compute.encoder.entry is not None:
+            catalogue.entry(features.compute.encoder.entry)
 
 
 def require_reader(name: str, dataset: DatasetConfig, entry: "Entry") -> None:

@@ -47,10 +47,10 @@ def run_digest(context: Context) -> str:
 
 
 def dataset_reference(context: Context, dataset: str, role: str) -> dict[str, str]:
-    """A data set as a run record names it: by the digest of its table."""
+    """A data set as a run record names it: by the digest of its files."""
     summary = read_json(context.input(f"data/prepared/{dataset}/summary.json"))
     manifest = read_json(context.input(f"data/prepared/{dataset}/manifest.json"))
-    return {"name": summary.get("entry", dataset), "digest": manifest["outputs"]["table.csv"], "context": role}
+    return {"name": summary.get("entry", dataset), "digest": digest_of(manifest["outputs"]), "context": role}
 
 
 def record_for(context: Context, run: TrainedRun, **fields: Any) -> RunRecord:

@@ -29,6 +29,8 @@ Section = TypeVar("Section", bound=BaseModel)
 STAGES = {
     "prepare": "components.stages.prepare",
     "gate_data": "components.stages.gate_data",
+    "features": "components.stages.features",
+    "gate_features": "components.stages.gate_features",
     "train": "components.stages.train",
     "gate_model": "components.stages.gate_model",
     "evaluate": "components.stages.evaluate",
@@ -46,10 +48,14 @@ RECORDED_PACKAGES = (
     "onnxruntime-gpu",
     "onnxscript",
     "pandas",
+    "pillow",
+    "pyarrow",
     "scikit-learn",
     "scipy",
     "sgp4",
+    "tokenizers",
     "torch",
+    "transformers",
 )
 
 

@@ -1,18 +1,8 @@
 """prepare: from a catalogue entry to the files that everything downstream reads."""
 
-from typing import Any
-
-from components.config import DatasetConfig, Name, Strict
+from components.config import DatasetConfig
 from components.files import write_json
 from components.stages.execution import Context
-
-
-class PreparedConfig(Strict):
-    """The part of a dataset's configuration that preparing depends on."""
-
-    kind: Name
-    entry: Name
-    prepare: dict[str, Any]
 
 
 def run(context: Context) -> None:
@@ -21,8 +11,8 @@ def run(context: Context) -> None:
     from components.datasets.preparing import prepare_dataset
     from components.progress import progress
 
-    section = context.section(PreparedConfig, f"datasets.{context.name}")
-    config = DatasetConfig(**section.model_dump())
+    # all of it but `gate`, on which preparing does not depend
+    config = context.section(DatasetConfig, f"datasets.{context.name}")
     entry = load_catalogue(context.root).entry(config.entry)
     with progress(f"fetching {entry.name}", "bytes") as tell:
         fetched = fetch(entry, context.root, progress=tell)

@@ -32,6 +32,7 @@ def write_report(root: Path) -> Path:
     text = environment.get_template(TEMPLATE).render(
         scale=config.scale,
         datasets=[_dataset(root, name) for name in config.datasets],
+        features=[_features(root, name) for name in config.features],
         experiments=[
             {
                 **_experiment(root, name),
@@ -57,6 +58,17 @@ def _dataset(root: Path, name: str) -> dict[str, Any]:
         "summary": _if_there(root / "data" / "prepared" / name / "summary.json"),
         "gate": _if_there(root / "outputs" / "gate_data" / name / "report.json"),
         "docs": f"../data_docs/{name}/index.html" if (root / docs).is_file() else None,
+    }
+
+
+def _features(root: Path, name: str) -> dict[str, Any]:
+    docs = Path("run_info", "data_docs", f"features-{name}", "index.html")
+    return {
+        "name": name,
+        "refusals": _refusals(root, name, ("features", "gate_features")),
+        "summary": _if_there(root / "data" / "features" / name / "summary.json"),
+        "gate": _if_there(root / "outputs" / "gate_features" / name / "report.json"),
+        "docs": f"../data_docs/features-{name}/index.html" if (root / docs).is_file() else None,
     }
 
 

@@ -29,8 +29,10 @@ PARAMS = {
     "scale": "quick",
     "datasets": {
         "sample": {
+            "kind": "orbital",
+            "source": "orbital",
             "entry": "some-entry",
-            "split": {"seed": 1},
+            "prepare": {"seed": 1},
             "gate": {"min_rows": 1, "min_rows_per_class": 1, "required_regimes": [], "required_kinds": []},
         }
     },
@@ -42,6 +44,7 @@ SUMMARY = {
     "title": "Some objects",
     "rows": 12,
     "rows_of_entry": 40,
+    "splits": {"train": 8, "validation": 3, "test": 1},
     "licence": "public",
     "citation": "somebody 2016",
     "files": {"objects.csv": {"sha256": "12" * 32}},

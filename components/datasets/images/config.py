@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.config import Fraction, Strict
 from components.datasets.core.options import DriftOptions, PartOptions
@@ -20,6 +20,12 @@ class Statistics(Strict):
     mean: tuple[Level, ...] = Field(min_length=1)
     std: tuple[Level, ...] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _one_of_each_for_a_channel(self) -> "Statistics":
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"mean has {len(self.mean)} channels and std {len(self.std)}; allowed is the same number")
+        return self
+
 
 class GateOptions(Strict):
     """What the gate asks beyond form."""
@@ -27,6 +33,8 @@ class GateOptions(Strict):
     min_rows: int = Field(ge=1)
     # largest difference between a class's share in a split and its share in the whole set
     max_share_drift: Fraction = 0.05
+    # the least distance between the darkest and the brightest pixel of the set: bytes that were scaled have less
+    min_span: int = Field(default=128, ge=1, le=255)
     # compared with the whole set but the test split, within what the number of images lets expect
     published: Statistics | None = None
     # share of images that come again in their split, and of those that are also in a later split

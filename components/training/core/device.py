@@ -20,7 +20,7 @@ def choose_device(wish: Literal["auto", "cpu", "gpu"]) -> Choice:
     if wish == "cpu":
         return Choice("cpu", "the configuration asks for the CPU")
     if wish == "gpu" and not available:
-        raise ConfigError("training.accelerator is gpu, but torch finds no CUDA device; use auto or cpu")
+        raise ConfigError("accelerator is gpu, but torch finds no CUDA device; use auto or cpu")
     if available:
         return Choice("gpu", f"torch finds {torch.cuda.get_device_name(0)}")
     return Choice("cpu", "torch finds no CUDA device")

@@ -1,0 +1,183 @@
+"""The gate of token features: form, agreement with the data set, finite and varied values, and rows computed anew."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.arrays import SPLITS
+from components.datasets.features.computing import Texts
+from components.datasets.features.config import FeatureGateOptions
+from components.errors import DataError
+from components.files import read_json
+from components.quality.core.expectations import Suite, drop_docs, run_suites
+from components.quality.core.report import Check, GateReport
+from components.quality.core.requirements import (
+    AGAIN,
+    SOURCE,
+    among,
+    array_suite,
+    between,
+    facts_suite,
+    open_arrays,
+    shares_suite,
+)
+
+TOKENS_AT_ONCE = 1 << 15
+# A dimension that varies less than this against its own size carries nothing.
+LEAST_VARIATION = 1e-4
+# Said where there is no difference that can be measured.
+FAR = 1e9
+
+# One row anew: from its position to (tokens, D) float32.
+Recompute = Callable[[int], NDArray[np.float32]]
+
+
+def gate_features(
+    folder: Path,
+    texts: Texts,
+    options: FeatureGateOptions,
+    recompute: Recompute,
+    *,
+    subject: str,
+    docs_folder: Path | None,
+) -> GateReport:
+    """Judge data/features/NAME against the rows it was computed from; bad features give a refusing report."""
+    arrays, readable = open_arrays(folder, ["features", "offsets", "labels", "splits"])
+    told, summary = _summary(folder)
+    if not readable.passed or not told.passed:
+        if docs_folder is not None:
+            drop_docs(docs_folder)
+        return GateReport("data", subject, tuple(check for check in (readable, told) if not check.passed))
+    structure = _structure(arrays, texts, summary)
+    checks = run_suites(subject, structure, docs_folder)
+    if not all(check.passed for check in checks):
+        return GateReport("data", subject, (readable, told, *checks))
+    suites = (
+        *structure,
+        _rows(arrays, texts, folder),
+        _values(arrays["features"], options),
+        _recomputed(arrays, options, recompute),
+    )
+    return GateReport("data", subject, (readable, told, *run_suites(subject, suites, docs_folder)))
+
+
+def _summary(folder: Path) -> tuple[Check, dict[str, Any]]:
+    expected = "summary.json with compute, dim and tokens"
+    try:
+        summary = read_json(folder / "summary.json")
+        compute, _, _ = summary["compute"], summary["dim"], summary["tokens"]
+        return Check("files/summary", True, f"{compute['dtype']}", expected), summary
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Check("files/summary", False, f"{type(error).__name__}: {error}", expected, "summary.json", AGAIN), {}
+
+
+def _structure(arrays: dict[str, NDArray[Any]], texts: Texts, summary: dict[str, Any]) -> tuple[Suite, ...]:
+    label = "float64" if texts.regression else "int64"
+    rows = array_suite(arrays, {"labels": (label, 1), "splits": ("uint8", 1)}, len(texts))
+    features, offsets = arrays["features"], arrays["offsets"]
+    lengths = np.diff(offsets) if offsets.ndim == 1 and len(offsets) else np.zeros(0)
+    facts = {
+        "array": "features.npy and offsets.npy",
+        "tokens": len(features) if features.ndim == 2 else 0,
+        "form": f"{features.dtype} {features.shape[1:]}, offsets {offsets.dtype}",
+        "form as expected": features.ndim == 2
+        and features.dtype == np.dtype(summary["compute"]["dtype"])
+        and features.shape[1:] == (summary["dim"],)
+        and offsets.dtype == np.int64
+        and offsets.ndim == 1,
+        "offsets of rows": len(offsets) - len(texts) - 1,
+        "first offset": int(offsets[0]) if offsets.ndim == 1 and len(offsets) else -1,
+        "tokens beyond the last offset": (len(features) - int(offsets[-1]))
+        if offsets.ndim == 1 and len(offsets)
+        else -1,
+        "least tokens of a row": int(lengths.min()) if len(lengths) else 0,
+        "most tokens of a row": int(lengths.max()) if len(lengths) else 0,
+    }
+    most = summary["compute"]["max_tokens"]
+    form = f"{summary['compute']['dtype']} of width {summary['dim']}, and int64 offsets"
+    tokens = facts_suite(
+        "tokens",
+        [facts],
+        ("array",),
+        between("tokens/some", ("tokens",), 1, None, "one token or more", AGAIN),
+        among("tokens/form", ("form as expected", "form"), (True,), form, AGAIN),
+        between("tokens/offsets", ("offsets of rows",), 0, 0, "one offset more than rows", AGAIN),
+        between("tokens/begin", ("first offset",), 0, 0, "the first row at token 0", AGAIN),
+        between("tokens/end", ("tokens beyond the last offset",), 0, 0, "the last row at the last token", AGAIN),
+        between("tokens/shortest", ("least tokens of a row",), 1, None, "a token or more in each row", AGAIN),
+        between("tokens/longest", ("most tokens of a row",), 1, most, f"at most {most} tokens (max_tokens)", AGAIN),
+    )
+    return rows, tokens
+
+
+def _rows(arrays: dict[str, NDArray[Any]], texts: Texts, folder: Path) -> Suite:
+    """Rows, labels and splits are those of the data set, in its order."""
+    codes = np.asarray([SPLITS.index(name) for name in texts.splits], dtype=np.uint8)
+    try:
+        ids = read_json(folder / "ids.json")
+    except (OSError, ValueError):
+        ids = []
+    facts = {
+        "of": "rows",
+        "other identifiers": abs(len(ids) - len(texts)) + sum(a != b for a, b in zip(ids, texts.ids, strict=False)),
+        "other labels": int((arrays["labels"] != np.asarray(texts.labels)).sum()),
+        "other splits": int((arrays["splits"] != codes).sum()),
+    }
+    expected = "those of the prepared data set, in its order"
+    return facts_suite(
+        "rows",
+        [facts],
+        ("of",),
+        *(between(f"rows/{name.split()[1]}", (name,), 0, 0, expected, AGAIN) for name in list(facts)[1:]),
+    )
+
+
+def _values(features: NDArray[Any], options: FeatureGateOptions) -> Suite:
+    count = len(features)
+    width = features.shape[1]
+    total, squares, not_finite = np.zeros(width), np.zeros(width), 0
+    for start in range(0, count, TOKENS_AT_ONCE):
+        piece = np.asarray(features[start : start + TOKENS_AT_ONCE], dtype=np.float64)
+        finite = np.isfinite(piece)
+        not_finite += int((~finite).sum())
+        piece = np.where(finite, piece, 0.0)
+        total += piece.sum(axis=0)
+        squares += (piece**2).sum(axis=0)
+    deviation = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0.0))
+    size = np.sqrt(squares / count)
+    constant = float((deviation <= LEAST_VARIATION * np.maximum(size, 1e-12)).mean())
+    return shares_suite(
+        "values",
+        {
+            "not finite": (not_finite / features.size, 0.0, "never"),
+            "constant dimensions": (constant, options.max_constant_dimensions, "max_constant_dimensions"),
+        },
+    )
+
+
+def _recomputed(arrays: dict[str, NDArray[Any]], options: FeatureGateOptions, recompute: Recompute) -> Suite:
+    """A few rows, spread over the set, encoded alone and so without padding."""
+    offsets = arrays["offsets"]
+    chosen = np.unique(np.linspace(0, len(offsets) - 2, options.recomputed_rows).astype(int))
+    facts = []
+    for row in chosen.tolist():
+        stored = np.asarray(arrays["features"][offsets[row] : offsets[row + 1]], dtype=np.float64)
+        try:
+            anew = recompute(row).astype(np.float64)
+        except DataError:
+            anew = np.zeros((0, stored.shape[1]))
+        same_form = anew.shape == stored.shape and anew.size > 0
+        gap = float(np.abs(anew - stored).max() / np.abs(anew).max()) if same_form else FAR
+        facts.append({"row": row, "difference": gap if np.isfinite(gap) else FAR})
+    expected = (
+        f"what the encoder gives for the row alone, within {options.tolerance:g} of its largest value (tolerance)"
+    )
+    return facts_suite(
+        "recomputed",
+        facts,
+        ("row",),
+        between("recomputed/equal", ("difference",), 0, options.tolerance, expected, SOURCE),
+    )
