@@ -1,5 +1,6 @@
 """Sources: only the catalogued bytes count, from whichever source, and nothing half had stays."""
 
+import gzip
 import importlib.metadata
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from components.datasets.core.download import CHUNK_BYTES
 from components.datasets.core.fetching import check, fetch
 from components.datasets.core.sources import MIRROR_VARIABLE
 from components.errors import DataError
+from components.files import sha256_bytes
 from tests.datasets.checkouts import CONTENT, STATION, copy_of_samples, entry_of, left_files, three_line_text
 from tests.datasets.loopback import Site, serving
 
@@ -233,3 +235,62 @@ def test_shipped_samples_are_the_catalogued_ones(tmp_path: Path) -> None:
     copy_of_samples(tmp_path)
     for name in ("orbital-sample", "orbital-tle-sample"):
         assert check(load_catalogue(tmp_path).entry(name), tmp_path).present
+
+
+PACKED = gzip.compress(CONTENT, mtime=0)
+PACKED_DIGEST = {"packed_sha256": sha256_bytes(PACKED), "packed_bytes": len(PACKED)}
+
+
+@pytest.mark.parametrize("stated", [PACKED_DIGEST, {}], ids=["packed digest stated", "content digest alone"])
+def test_a_packed_download_is_unpacked_and_only_the_content_counts(tmp_path: Path, stated: dict[str, object]) -> None:
+    with serving(Site(PACKED)) as site:
+        entry = entry_of(CONTENT, [{"url": site.url, "unpack": "gzip", **stated}])
+        fetched = fetch(entry, tmp_path)
+    assert fetched.paths[0].read_bytes() == CONTENT
+    assert left_files(tmp_path) == [TARGET]
+
+
+def test_copies_that_were_packed_otherwise_are_the_same_file(tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    other = gzip.compress(CONTENT, compresslevel=1, mtime=99)
+    assert other != PACKED
+    (mirror / "sets.gz").write_bytes(other)
+    entry = entry_of(CONTENT, [{"mirror": "sets.gz", "unpack": "gzip"}])
+    assert "in the mirror" in check(entry, tmp_path / "root", mirror).reason
+    fetched = fetch(entry, tmp_path / "root", mirror)
+    assert fetched.paths[0].read_bytes() == CONTENT
+    assert "unpacked from the mirror" in fetched.reason
+
+
+@pytest.mark.parametrize(
+    ("packed", "told"),
+    [
+        pytest.param(gzip.compress(CONTENT + b"x"), "bytes unpacked", id="longer"),
+        pytest.param(gzip.compress(bytes(1 << 24)), rf"more than {len(CONTENT)} bytes unpacked", id="bomb"),
+        pytest.param(gzip.compress(CONTENT[:-1]), "a short file", id="shorter"),
+        pytest.param(gzip.compress(b"y" + CONTENT[1:]), "other content, sha256 [0-9a-f]{64} unpacked", id="other"),
+        pytest.param(PACKED[:-9], "a broken archive", id="truncated"),
+        pytest.param(PACKED[:-5] + b"\0" + PACKED[-4:], "a broken archive", id="checksum"),
+        pytest.param(HTML, "an HTML page titled 'Please sign in'", id="web page"),
+        pytest.param(CONTENT, "a gzip archive", id="not packed"),
+        pytest.param(b"", "an empty file", id="empty"),
+    ],
+)
+def test_a_packed_copy_of_other_content_is_refused_and_leaves_nothing(tmp_path: Path, packed: bytes, told: str) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "sets.gz").write_bytes(packed)
+    entry = entry_of(CONTENT, [{"mirror": "sets.gz", "unpack": "gzip"}])
+    with pytest.raises(DataError, match=told) as caught:
+        fetch(entry, tmp_path / "root", mirror)
+    assert "\n" not in str(caught.value)
+    assert left_files(tmp_path / "root") == []
+
+
+def test_a_file_of_the_users_own_comes_by_dvc(tmp_path: Path) -> None:
+    entry = entry_of(CONTENT, [{"own": TARGET}])
+    with pytest.raises(DataError, match=r"`dvc pull data/raw/test-sets.dvc`"):
+        fetch(entry, tmp_path)
+    (tmp_path / TARGET).write_bytes(CONTENT)
+    assert fetch(entry, tmp_path).paths == (tmp_path / TARGET,)

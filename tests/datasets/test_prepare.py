@@ -188,8 +188,8 @@ def test_a_spoilt_sample_stops_with_one_line(
     path = copy_of_samples(tmp_path) / file
     path.write_bytes(spoil(path.read_bytes()))
     monkeypatch.chdir(tmp_path)
+    entry = load_catalogue(tmp_path).entry(name)
     with pytest.raises(DataError, match=told) as caught:
-        entry = load_catalogue(tmp_path).entry(name)
         prepared_table(entry, fetch(entry, tmp_path).paths, PrepareOptions(seed=0))
     message = str(caught.value)
     assert message.startswith(f"data/samples/orbital/{file}")

@@ -3,6 +3,7 @@
 from tests.soak.corruption import corruption
 from tests.soak.determinism import determinism
 from tests.soak.kills import kills
+from tests.soak.memory import memory
 from tests.soak.outcome import Check
 from tests.soak.properties import properties
 from tests.soak.requests import requests
@@ -54,6 +55,15 @@ CHECKS = {
             "runs",
             2,
             7,
+        ),
+        Check(
+            "memory",
+            "Preparing stand-ins of the full size of published sets, made of the subsets that QUINTET_DATA_MIRROR has: "
+            "the process must stay below 2 GiB.",
+            memory,
+            "runs of each",
+            1,
+            1,
         ),
     )
 }

@@ -159,7 +159,7 @@ def test_it_says_what_a_reader_must_know_of_task_and_data(outputs: Path) -> None
     assert TASK["note"] in text
     assert "A subset of all objects." in text
     assert "A stand-in for the objects of today." in text
-    assert "Of the entry's 40 rows, 12 are used. Cite: somebody 2016." in text
+    assert "Of the entry's 40 rows, 12 are used: 8 train, 3 validation, 1 test. Cite: somebody 2016." in text
     assert "Licence: public" in text
     assert f"objects.csv, sha256 {'12' * 32}" in text
 

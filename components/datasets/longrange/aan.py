@@ -4,12 +4,14 @@ A line is label, identifier, identifier, text, text, separated by tabs; the labe
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from components.datasets.core.archives import CHUNK_BYTES, Limits, decoded_lines, members, missing_member, readable_head
+from components.datasets.core.archives import Limits, members, missing_member, readable_head
 from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault, shown_value
 from components.datasets.text.checks import Rows, checked
+from components.datasets.text.lines import lines_of
 from components.datasets.text.source import TextRow, TextSource
 from components.errors import DataError
 
@@ -34,7 +36,7 @@ def read_pairs(paths: Sequence[Path], entry: Entry) -> TextSource:
         readable_head(path)
     tables = {path.name: path for path in paths}
     if set(tables) == set(TABLES.values()):
-        lines = {split: (tables[name], "", _of_table(tables[name])) for split, name in TABLES.items()}
+        lines = {split: (tables[name], "", partial(lines_of, tables[name])) for split, name in TABLES.items()}
     elif len(paths) == 1:
         lines = {split: (paths[0], f"member {name}, ", _of_archive(paths[0], name)) for split, name in TABLES.items()}
     else:
@@ -45,14 +47,6 @@ def read_pairs(paths: Sequence[Path], entry: Entry) -> TextSource:
         )
     parts = {split: checked(path, _rows(path, place, split, read)) for split, (path, place, read) in lines.items()}
     return TextSource(CLASSES, True, parts)
-
-
-def _of_table(path: Path) -> Lines:
-    def reading() -> Iterator[str]:
-        with path.open("rb") as file:
-            yield from decoded_lines(path, "", iter(lambda: file.read(CHUNK_BYTES), b""))
-
-    return reading
 
 
 def _of_archive(path: Path, name: str) -> Lines:

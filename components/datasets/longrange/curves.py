@@ -107,7 +107,7 @@ def _dash(start: NDArray[np.float64], angle: NDArray[np.float64], form: Pathfind
 
 def _inside(dashes: Dashes, form: PathfinderOptions) -> NDArray[np.bool_]:
     edge = form.padding + form.margin + form.dash_thickness / 2
-    inside: NDArray[np.bool_] = ((dashes >= edge) & (dashes <= form.size - edge)).all(axis=-1)
+    inside: NDArray[np.bool_] = np.all((dashes >= edge) & (dashes <= form.size - edge), axis=-1)
     return inside
 
 

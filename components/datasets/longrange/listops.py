@@ -91,7 +91,7 @@ def _new_expressions(
 
 
 @dataclass
-class _Level:
+class Level:
     """The nodes of one depth of all trees (n,), the members of one list side by side."""
 
     tree: NDArray[np.int64]
@@ -106,7 +106,7 @@ class _Level:
 
 def expressions(generator: np.random.Generator, form: ListOpsOptions) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Those of one batch of trees whose length is within bounds: tokens (length,) and value."""
-    levels = _grow(generator, form)
+    levels = grow(generator, form)
     _measure(levels)
     lengths = levels[0].length
     tokens = _tokens(levels)
@@ -116,12 +116,12 @@ def expressions(generator: np.random.Generator, form: ListOpsOptions) -> Iterato
         yield tokens[ends[tree] - lengths[tree] : ends[tree]].copy(), int(levels[0].value[tree])
 
 
-def _grow(generator: np.random.Generator, form: ListOpsOptions) -> list[_Level]:
+def grow(generator: np.random.Generator, form: ListOpsOptions) -> list[Level]:
     """The levels from the roots down. A tree that already has too many nodes gets no more lists; it is too long."""
     tree = np.arange(TREES_AT_ONCE)
     # a root that is a digit has length 1 and would never be kept
     is_list = np.ones(TREES_AT_ONCE, dtype=bool)
-    levels: list[_Level] = []
+    levels: list[Level] = []
     size = np.zeros(TREES_AT_ONCE, dtype=np.int64)
     for depth in range(1, form.max_depth + 1):
         size += np.bincount(tree, minlength=TREES_AT_ONCE)
@@ -131,7 +131,7 @@ def _grow(generator: np.random.Generator, form: ListOpsOptions) -> list[_Level]:
         symbol[is_list] = generator.integers(0, len(OPERATORS), lists)
         members = generator.integers(2, form.max_args, lists, endpoint=True)
         nothing = np.zeros(len(tree), dtype=np.int64)
-        levels.append(_Level(tree, is_list, symbol, members, nothing, nothing.copy()))
+        levels.append(Level(tree, is_list, symbol, members, nothing, nothing.copy()))
         if not lists:
             break
         tree = np.repeat(tree[is_list], members)
@@ -140,7 +140,7 @@ def _grow(generator: np.random.Generator, form: ListOpsOptions) -> list[_Level]:
     return levels
 
 
-def _measure(levels: list[_Level]) -> None:
+def _measure(levels: list[Level]) -> None:
     """Length and value of every node, from the deepest level up."""
     for depth in range(len(levels) - 1, -1, -1):
         level = levels[depth]
@@ -151,10 +151,10 @@ def _measure(levels: list[_Level]) -> None:
         below = levels[depth + 1]
         first = np.cumsum(level.members) - level.members
         level.length[level.is_list] = 2 + np.add.reduceat(below.length, first)
-        level.value[level.is_list] = _applied(level.symbol[level.is_list], below.value, first, level.members)
+        level.value[level.is_list] = applied(level.symbol[level.is_list], below.value, first, level.members)
 
 
-def _applied(
+def applied(
     operators: NDArray[np.int64], values: NDArray[np.int64], first: NDArray[np.int64], members: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The value of each list, by operator."""
@@ -171,7 +171,7 @@ def _applied(
     return np.choose(operators, by_operator)
 
 
-def _tokens(levels: list[_Level]) -> NDArray[np.uint8]:
+def _tokens(levels: list[Level]) -> NDArray[np.uint8]:
     """The tokens of all trees end to end."""
     tokens = np.zeros(int(levels[0].length.sum()), dtype=np.uint8)
     place = np.cumsum(levels[0].length) - levels[0].length
@@ -187,4 +187,5 @@ def _places_below(place: NDArray[np.int64], members: NDArray[np.int64], lengths:
     """Where the members of lists at `place` begin: behind the opening token and the members before them."""
     before = np.cumsum(lengths) - lengths
     first = np.cumsum(members) - members
-    return np.repeat(place + 1 - before[first], members) + before
+    places: NDArray[np.int64] = np.repeat(place + 1 - before[first], members) + before
+    return places

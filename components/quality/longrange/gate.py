@@ -111,10 +111,13 @@ def _tokens(prepared: Prepared) -> Suite:
 def _classes(prepared: Prepared, options: GateOptions) -> Suite:
     labels, splits = (np.asarray(prepared.arrays[name]) for name in ("labels", "splits"))
     counts = {
-        split: {name: int(((splits == code) & (labels == label)).sum()) for label, name in enumerate(prepared.classes)}
+        split: {
+            name: int(((splits == code) & (labels == label)).sum())
+            for label, name in enumerate(prepared.summary.classes)
+        }
         for code, split in enumerate(SPLITS)
     }
-    strangers = int(((labels < 0) | (labels >= len(prepared.classes))).sum())
+    strangers = int(((labels < 0) | (labels >= len(prepared.summary.classes))).sum())
     return classes_suite(counts, strangers, options.max_share_drift)
 
 
@@ -125,7 +128,7 @@ def _shares(prepared: Prepared, options: GateOptions) -> Suite:
         "copies within a split": (within, options.max_duplicates_within, "max_duplicates_within"),
         "copies across splits": (across, options.max_duplicates_across, "max_duplicates_across"),
     }
-    if prepared.summary["pairs"]:
+    if prepared.summary.pairs:
         equal = sum(len(set(digest.split())) == 1 for digest in digests) / max(prepared.rows, 1)
         shares["pairs of equal sequences"] = (equal, options.max_equal_pairs, "max_equal_pairs")
     return shares_suite("flaws", shares)
@@ -145,7 +148,12 @@ def _reworked(prepared: Prepared, options: GateOptions) -> Suite:
         ("what",),
         between("reworked/examined", ("examined",), 1, None, "1 row or more worked out again", AGAIN),
         between(
-            "reworked/agree", ("faults", "first"), 0, 0, f"no row that is not what its {prepared.task} task says", AGAIN
+            "reworked/agree",
+            ("faults", "first"),
+            0,
+            0,
+            f"no row that is not what its {prepared.summary.task} task says",
+            AGAIN,
         ),
     )
 
@@ -155,8 +163,8 @@ def _observations(prepared: Prepared) -> Observations:
         "length" if name == "sequence" else "second length": side.lengths.astype(np.float64)
         for name, side in prepared.sides.items()
     }
-    if prepared.task in IMAGES:
+    if prepared.summary.task in IMAGES:
         numbers["mean token"] = mean_tokens(prepared.sides["sequence"])
-    classes = prepared.classes
+    classes = prepared.summary.classes
     labels = prepared.arrays["labels"].tolist()
     return {**numbers, "class": [classes[label] if 0 <= label < len(classes) else "none of them" for label in labels]}

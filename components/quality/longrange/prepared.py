@@ -1,38 +1,61 @@
-"""A prepared folder of long sequences as the gate reads it: opened, found to fit together, then reduced a part at a time.
+"""A prepared folder of long sequences as the gate reads it: opened, found to fit together, then reduced bit by bit.
 
 A folder that does not fit together is told of by checks and never by an exception.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 
-from components.datasets.longrange.config import SECTIONS
+from components.datasets.longrange.config import Task
 from components.errors import DataError
 from components.files import read_json, sha256_bytes
 from components.quality.core.expectations import Suite
 from components.quality.core.report import Check
-from components.quality.core.requirements import AGAIN, among, array_suite, between, facts_suite, open_arrays
+from components.quality.core.requirements import AGAIN, among, array_suite, facts_suite, open_arrays
 
 TOKENS_AT_ONCE = 1 << 22
 # The type of tokens by task, and what else a task's folder holds, with type and rank.
-TOKEN_TYPES = {"listops": "uint8", "bytes": "uint8", "retrieval": "uint8", "pixels": "uint16", "pathfinder": "uint16"}
-BESIDES: Mapping[str, Mapping[str, tuple[str, int]]] = {"pathfinder": {"dashes": ("int16", 3), "dots": ("int16", 3)}}
-SUMMARY_KEYS = {"classes": list, "pairs": bool, "rows": int, "task": str}
-# Of these a summary says more.
-SUMMARY_KEYS_BESIDES: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
-    "pathfinder": {
-        "dash_thickness": (int, float),
-        "gap": (int, float),
-        "marker_radius": (int, float),
-        "size": int,
-    },
-    "pixels": {"shape": list},
+TOKEN_TYPES: Mapping[str, str] = {
+    "listops": "uint8",
+    "bytes": "uint8",
+    "retrieval": "uint8",
+    "pixels": "uint16",
+    "pathfinder": "uint16",
 }
+BESIDES: Mapping[str, Mapping[str, tuple[str, int]]] = {"pathfinder": {"dashes": ("int16", 3), "dots": ("int16", 3)}}
+
+
+class Summary(BaseModel, strict=True, frozen=True):
+    """What the gate takes from summary.json; there is more in it."""
+
+    task: Task
+    rows: int = Field(ge=1)
+    classes: list[str] = Field(min_length=2)
+    pairs: bool
+
+
+class PixelsSummary(Summary):
+    """Of images: height and width."""
+
+    shape: list[int] = Field(min_length=2, max_length=2)
+
+
+class PathfinderSummary(Summary):
+    """Of Pathfinder: what was drawn, in pixels."""
+
+    size: int = Field(ge=1)
+    gap: float = Field(gt=0)
+    dash_thickness: float = Field(gt=0)
+    marker_radius: float = Field(gt=0)
+
+
+SUMMARIES: Mapping[str, type[Summary]] = {"pixels": PixelsSummary, "pathfinder": PathfinderSummary}
 
 
 @dataclass(frozen=True)
@@ -56,21 +79,13 @@ class Ragged:
 class Prepared:
     """The opened folder. `sides` has one set of rows, or the two of pairs, by the name a reader is told."""
 
-    summary: Mapping[str, Any]
+    summary: Summary
     vocabulary: Mapping[int, str]
     arrays: Mapping[str, NDArray[Any]]
 
     @property
-    def task(self) -> str:
-        return str(self.summary["task"])
-
-    @property
-    def classes(self) -> list[str]:
-        return [str(name) for name in self.summary["classes"]]
-
-    @property
     def sides(self) -> dict[str, Ragged]:
-        names = {"sequence": "", "second sequence": "second_"} if self.summary["pairs"] else {"sequence": ""}
+        names = {"sequence": "", "second sequence": "second_"} if self.summary.pairs else {"sequence": ""}
         return {
             side: Ragged(self.arrays[f"{prefix}tokens"], np.asarray(self.arrays[f"{prefix}offsets"]))
             for side, prefix in names.items()
@@ -78,80 +93,67 @@ class Prepared:
 
     @property
     def rows(self) -> int:
-        return len(self.arrays["labels"])
+        return self.summary.rows
 
 
 def open_prepared(folder: Path) -> tuple[Prepared | None, list[Check]]:
     """The folder and the checks that it could be opened; none where it could not."""
-    summary, told = _json(folder, "summary.json", _summary_fault)
-    vocabulary, listed = _json(folder, "vocabulary.json", _vocabulary_fault)
-    if not (told.passed and listed.passed):
+    summary, told = _parsed(folder, "summary.json", _summary_of)
+    vocabulary, listed = _parsed(folder, "vocabulary.json", _vocabulary_of)
+    if summary is None or vocabulary is None:
         return None, [told, listed]
-    arrays, readable = open_arrays(folder, _array_names(summary))
-    checks = [told, listed, readable]
-    words = {int(token): str(meaning) for token, meaning in vocabulary.items()}
-    return (Prepared(summary, words, arrays) if readable.passed else None), checks
-
-
-def _array_names(summary: Mapping[str, Any]) -> list[str]:
     names = ["tokens", "offsets", "labels", "splits"]
-    if summary["pairs"]:
+    if summary.pairs:
         names += ["second_tokens", "second_offsets"]
-    return names + list(BESIDES.get(summary["task"], {}))
+    arrays, readable = open_arrays(folder, names + list(BESIDES.get(summary.task, {})))
+    return (Prepared(summary, vocabulary, arrays) if readable.passed else None), [told, listed, readable]
 
 
-def _json(folder: Path, name: str, fault_in: Any) -> tuple[Any, Check]:
+def _parsed(folder: Path, name: str, parse: Callable[[Any], Any]) -> tuple[Any, Check]:
     expected = f"a complete {name}"
     check = f"files/{name.removesuffix('.json')}"
     try:
-        content = read_json(folder / name)
-    except (OSError, ValueError) as error:
-        came = " ".join(str(error).split())
-        return {}, Check(check, False, f"{type(error).__name__}: {came}", expected, name, AGAIN)
-    fault = fault_in(content)
-    return content, Check(check, not fault, fault or "complete", expected, name, "" if not fault else AGAIN)
+        return parse(read_json(folder / name)), Check(check, True, "complete", expected)
+    except ValidationError as error:
+        came = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        came = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return None, Check(check, False, came, expected, name, AGAIN)
 
 
-def _summary_fault(content: Any) -> str:
-    if not isinstance(content, dict):
-        return "no object"
-    tasks = {task for of_section in SECTIONS.values() for task in of_section} | set(TOKEN_TYPES)
-    if content.get("task") not in tasks:
-        return f"task {content.get('task')!r}"
-    wanted = {**SUMMARY_KEYS, **SUMMARY_KEYS_BESIDES.get(content["task"], {})}
-    wrong = [key for key, kind in wanted.items() if not isinstance(content.get(key), kind)]
-    if wrong:
-        return f"{wrong[0]} {content.get(wrong[0])!r}"
-    return "" if content["classes"] else "no classes"
+def _summary_of(content: Any) -> Summary:
+    whole = Summary.model_validate(content)
+    return SUMMARIES.get(whole.task, Summary).model_validate(content)
 
 
-def _vocabulary_fault(content: Any) -> str:
-    if not isinstance(content, dict) or not all(key.isdecimal() for key in content):
-        return "keys that are no tokens"
-    return "" if content.get("0") == "padding" and len(content) > 1 else "no padding, or nothing but padding"
+def _vocabulary_of(content: Any) -> dict[int, str]:
+    words = {int(token): str(meaning) for token, meaning in dict(content).items()}
+    if words.get(0) != "padding" or len(words) < 2:
+        raise ValueError("no padding, or nothing but padding")
+    return words
 
 
 def form_suites(prepared: Prepared) -> tuple[Suite, Suite]:
     """Types, ranks and numbers of rows; and that offsets part the tokens without a gap."""
-    forms = {"labels": ("int64", 1), "splits": ("uint8", 1), **BESIDES.get(prepared.task, {})}
-    labels = prepared.arrays["labels"]
-    rows = len(labels) if labels.ndim else 0
-    facts = []
-    for side in ("", "second_") if prepared.summary["pairs"] else ("",):
-        tokens, offsets = (prepared.arrays[f"{side}{name}"] for name in ("tokens", "offsets"))
-        facts.append(
-            {
-                "array": f"{side}offsets.npy",
-                "fault": _offsets_fault(tokens, offsets, rows, TOKEN_TYPES[prepared.task]),
-            }
-        )
+    forms = {"labels": ("int64", 1), "splits": ("uint8", 1), **BESIDES.get(prepared.summary.task, {})}
+    facts = [{"array": f"{prefix}offsets.npy", "fault": fault} for prefix, fault in _offset_faults(prepared).items()]
     parted = facts_suite(
         "offsets",
         facts,
         ("array",),
         among("offsets/part_the_tokens", ("fault",), ("none",), "offsets from 0 to the last token, rising", AGAIN),
     )
-    return array_suite(prepared.arrays, forms, rows), parted
+    return array_suite(prepared.arrays, forms, prepared.summary.rows), parted
+
+
+def _offset_faults(prepared: Prepared) -> dict[str, str]:
+    """What is wrong with the offsets, by the prefix of the arrays' names."""
+    kind = TOKEN_TYPES[prepared.summary.task]
+    faults = {}
+    for prefix in ("", "second_") if prepared.summary.pairs else ("",):
+        tokens, offsets = (prepared.arrays[f"{prefix}{name}"] for name in ("tokens", "offsets"))
+        faults[prefix] = _offsets_fault(tokens, offsets, prepared.rows, kind)
+    return faults
 
 
 def _offsets_fault(tokens: NDArray[Any], offsets: NDArray[Any], rows: int, kind: str) -> str:
@@ -200,13 +202,10 @@ def mean_tokens(side: Ragged) -> NDArray[np.float64]:
 def require_prepared(folder: Path) -> Prepared:
     """The opened folder. Raises DataError where it cannot be opened or does not fit together."""
     prepared, checks = open_prepared(folder)
-    refused = [check for check in checks if not check.passed]
     if prepared is None:
-        raise DataError(f"{folder}: {refused[0].detail} is {refused[0].observed}; {AGAIN}")
-    for side, (name, prefix) in zip(prepared.sides, (("offsets", ""), ("second_offsets", "second_")), strict=False):
-        fault = _offsets_fault(
-            prepared.arrays[f"{prefix}tokens"], prepared.arrays[name], prepared.rows, TOKEN_TYPES[prepared.task]
-        )
+        refused = next(check for check in checks if not check.passed)
+        raise DataError(f"{folder}: {refused.detail}: {refused.observed}; {AGAIN}")
+    for prefix, fault in _offset_faults(prepared).items():
         if fault != "none":
-            raise DataError(f"{folder}: {name}.npy of the {side}: {fault}; {AGAIN}")
+            raise DataError(f"{folder}: {prefix}offsets.npy: {fault}; {AGAIN}")
     return prepared

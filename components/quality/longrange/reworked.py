@@ -7,11 +7,14 @@ again as connected groups of dashes that lie close to each other, whatever their
 import codecs
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from components.quality.longrange.prepared import Prepared, Ragged
+from components.quality.longrange.prepared import PathfinderSummary, PixelsSummary, Prepared, Ragged, Summary
+
+Told = TypeVar("Told", bound=Summary)
 
 # Geometry is in hundredths of a pixel; an end may be off by the rounding of two places.
 PER_PIXEL = 100
@@ -29,7 +32,7 @@ OPERATIONS: Mapping[str, Callable[[Sequence[int]], int]] = {
 
 def faults(prepared: Prepared, rows: Sequence[int]) -> list[str]:
     """What is wrong with each of `rows`; an empty text where nothing is."""
-    rework = REWORKERS[prepared.task]
+    rework = REWORKERS[prepared.summary.task]
     return [rework(prepared, row) for row in rows]
 
 
@@ -48,10 +51,8 @@ def evaluated(words: Sequence[str]) -> int | str:
         members: list[int] = []
         while stack and (top := stack.pop()) is not None:
             members.append(top)
-        else:
-            # a loop that a closing bracket ends took it off the stack
-            if not members:
-                return f"a list {word} ] without members"
+        if not members:
+            return f"a list {word} without members"
         stack.append(OPERATIONS[word](members))
     if len(stack) != 1 or stack[0] is None:
         return f"{len(stack)} values in place of one"
@@ -88,13 +89,14 @@ def _undecodable(side: Ragged, row: int) -> str:
 
 
 def _pixels(prepared: Prepared, row: int) -> str:
-    height, width = prepared.summary["shape"]
+    height, width = _summary(prepared, PixelsSummary).shape
     came = len(prepared.sides["sequence"].row(row))
     return "" if came == height * width else f"{came} pixels of {height} by {width}"
 
 
 def _pathfinder(prepared: Prepared, row: int) -> str:
-    size = int(prepared.summary["size"])
+    told = _summary(prepared, PathfinderSummary)
+    size = told.size
     tokens = prepared.sides["sequence"].row(row)
     if len(tokens) != size * size:
         return f"{len(tokens)} pixels of {size} by {size}"
@@ -102,10 +104,10 @@ def _pathfinder(prepared: Prepared, row: int) -> str:
     dashes = dashes[dashes[:, 0] >= 0]
     dots = np.asarray(prepared.arrays["dots"][row], dtype=np.float64)
     image = np.asarray(tokens, dtype=np.int64).reshape(size, size) - 1
-    fault = _not_as_drawn(image, dashes / PER_PIXEL, dots / PER_PIXEL, prepared.summary)
+    fault = _not_as_drawn(image, dashes / PER_PIXEL, dots / PER_PIXEL, told)
     if fault:
         return fault
-    groups = connected_groups(dashes, PER_PIXEL * float(prepared.summary["gap"]) + ROUNDING)
+    groups = connected_groups(dashes, PER_PIXEL * told.gap + ROUNDING)
     ends = dashes.reshape(-1, 2)
     at = []
     for dot in dots:
@@ -131,7 +133,7 @@ def connected_groups(dashes: NDArray[np.float64], reach: float) -> NDArray[np.in
 
 
 def _not_as_drawn(
-    image: NDArray[np.int64], dashes: NDArray[np.float64], dots: NDArray[np.float64], summary: Mapping[str, object]
+    image: NDArray[np.int64], dashes: NDArray[np.float64], dots: NDArray[np.float64], told: PathfinderSummary
 ) -> str:
     """Whether the image shows these dashes and dots and nothing else; lengths in pixels."""
     size = len(image)
@@ -149,14 +151,19 @@ def _not_as_drawn(
     share = np.clip((to * along).sum(axis=2) / np.maximum((along**2).sum(axis=1), 1e-9), 0, 1)
     aside = np.sqrt(((to - share[..., None] * along) ** 2).sum(axis=2)).min(axis=1)
     away = np.sqrt(((bright[:, None] - dots[None]) ** 2).sum(axis=2)).min(axis=1)
-    thickness, radius = (float(str(summary[key])) for key in ("dash_thickness", "marker_radius"))
-    strange = (aside > thickness / 2 + HALF_PIXEL) & (away > radius + HALF_PIXEL)
+    strange = (aside > told.dash_thickness / 2 + HALF_PIXEL) & (away > told.marker_radius + HALF_PIXEL)
     return f"{int(strange.sum())} bright pixels beside all dashes and dots" if strange.any() else ""
 
 
+def _summary(prepared: Prepared, kind: type[Told]) -> Told:
+    if not isinstance(prepared.summary, kind):
+        raise TypeError(f"a {prepared.summary.task} set was opened without its own summary")
+    return prepared.summary
+
+
 def _class_of(prepared: Prepared, row: int) -> str:
-    label = int(prepared.arrays["labels"][row])
-    return prepared.classes[label] if 0 <= label < len(prepared.classes) else f"label {label}"
+    label, classes = int(prepared.arrays["labels"][row]), prepared.summary.classes
+    return classes[label] if 0 <= label < len(classes) else f"label {label}"
 
 
 REWORKERS: Mapping[str, Callable[[Prepared, int], str]] = {
