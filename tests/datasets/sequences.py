@@ -1,6 +1,7 @@
 """Entries and rows of long sequences, for the tests of this folder."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,4 +52,4 @@ def text_source(
 def ragged(folder: Path, prefix: str = "") -> list[NDArray[Any]]:
     """The rows of a prepared folder, read in the plainest way."""
     tokens, offsets = open_array(folder / f"{prefix}tokens.npy"), open_array(folder / f"{prefix}offsets.npy").tolist()
-    return [np.asarray(tokens[begin:end]) for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [np.asarray(tokens[begin:end]) for begin, end in pairwise(offsets)]

@@ -1,8 +1,7 @@
-"""ListOps: every expression is well formed and worth its label, as often and as long as the task says, and never twice."""
+"""ListOps: every expression is well formed and worth its label, of the lengths that are asked for, and comes once."""
 
 import statistics
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 
 from components.arrays import SPLITS
 from components.datasets.longrange import listops
-from components.datasets.longrange.config import ListOpsOptions
+from components.datasets.longrange.config import ListOpsOptions, PrepareOptions
 from components.datasets.longrange.listops import CLASSES, OPERATORS, VOCABULARY, sequences
 from components.datasets.longrange.source import SequenceRow
 from components.errors import ConfigError, DataError
@@ -40,39 +39,32 @@ def words_of(row: SequenceRow) -> list[str]:
     return [VOCABULARY[token] for token in row.tokens.tolist()]
 
 
-def parsed(words: Iterator[str], depth: int = 1) -> tuple[int, int, list[int]]:
+OPERATIONS = {"[MIN": min, "[MAX": max, "[MED": lambda v: int(statistics.median(v)), "[SM": lambda v: sum(v) % 10}
+
+
+def parsed(words: deque[str], depth: int = 1) -> tuple[int, int, list[int]]:
     """Value, depth of the deepest list and numbers of members, by descending into the text from its beginning."""
-    word = next(words)
+    word = words.popleft()
     if not word.startswith("["):
         return int(word), depth - 1, []
     values, deepest, sizes = [], depth, []
-    while (found := parsed_or_end(words, depth + 1)) is not None:
-        value, below, inner = found
+    while words[0] != "]":
+        value, below, inner = parsed(words, depth + 1)
         values.append(value)
         deepest = max(deepest, below)
         sizes += inner
-    operation = {"[MIN": min, "[MAX": max, "[MED": lambda v: int(statistics.median(v)), "[SM": lambda v: sum(v) % 10}
-    return operation[word](values), deepest, [*sizes, len(values)]
-
-
-def parsed_or_end(words: Iterator[str], depth: int) -> tuple[int, int, list[int]] | None:
-    first = next(words)
-    return None if first == "]" else parsed(iter_from(first, words), depth)
-
-
-def iter_from(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
+    words.popleft()
+    return OPERATIONS[word](values), deepest, [*sizes, len(values)]
 
 
 @pytest.mark.parametrize("which", ["rows", "published"])
 def test_every_label_is_the_value_of_its_expression(which: str, request: pytest.FixtureRequest) -> None:
     for row in request.getfixturevalue(which):
-        words = iter(words_of(row))
+        words = deque(words_of(row))
         value, deepest, sizes = parsed(words)
         assert value == row.label
         # nothing follows the outermost list
-        assert next(words, None) is None
+        assert not words
         # digits alone stand at the deepest place of ten
         assert deepest <= 9
         assert 2 <= min(sizes) <= max(sizes) <= 10
@@ -158,7 +150,7 @@ def test_each_operator_is_what_its_name_says(lists: list[list[int]], data: st.Da
 def test_any_form_keeps_its_bounds(low: int, width: int, max_depth: int, max_args: int, seed: int) -> None:
     form = ListOpsOptions(min_length=low, max_length=low + width, max_depth=max_depth, max_args=max_args)
     for tokens, value in listops.expressions(np.random.Generator(np.random.PCG64(seed)), form):
-        found, deepest, sizes = parsed(VOCABULARY[token] for token in tokens.tolist())
+        found, deepest, sizes = parsed(deque(VOCABULARY[token] for token in tokens.tolist()))
         assert found == value
         assert low < len(tokens) < low + width
         assert deepest < max_depth
@@ -195,7 +187,7 @@ def test_impossible_forms_are_refused(form: dict[str, int], told: str) -> None:
 
 def test_a_generator_must_be_told_how_many() -> None:
     with pytest.raises(ValidationError, match=r"task listops needs rows\.train, rows\.validation and rows\.test"):
-        rows_options("listops", (1, 1, 1), rows={"train": 5})
+        PrepareOptions.model_validate({"task": "listops", "seed": 1, "rows": {"train": 5}})
     with pytest.raises(ValidationError, match="section pathfinder belongs to pathfinder, here the task is listops"):
         rows_options("listops", (1, 1, 1), pathfinder={})
 

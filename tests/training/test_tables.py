@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from components.config import TaskConfig
 from components.errors import ConfigError, DataError
-from components.training.core.batches import EpochOrder, batches
+from components.training.core.batches import batches
 from components.training.core.device import choose_device
+from components.training.core.loader import EpochOrder
 from components.training.core.tables import Split, load_table, majority_accuracy
 from tests.training.tables import sample_table, train_config
 

@@ -12,7 +12,8 @@ from torch.optim import Optimizer
 from typing_extensions import override
 
 from components.errors import NonFiniteError
-from components.training.core.batches import EPOCHS_PER_SEED, Batch
+from components.training.core.batches import Batch
+from components.training.core.loader import EPOCHS_PER_SEED
 from components.training.core.module import TrainableModule
 
 HistoryEntry = dict[str, Any]

@@ -9,10 +9,11 @@ import lightning
 import torch
 
 from components.config import TrainConfig
-from components.training.core.batches import EpochOrder, batches
+from components.training.core.batches import batches
 from components.training.core.callbacks import FiniteGuard, History, HistoryEntry, Listener, Progress, ReseedEachStep
 from components.training.core.checkpoints import AtomicCheckpointIO, EpochCheckpoint
 from components.training.core.device import Choice, choose_device
+from components.training.core.loader import EpochOrder
 from components.training.core.module import TrainableModule
 from components.training.core.tables import Table
 

@@ -1,0 +1,1 @@
+"""Prepared folders as batches for training: memory-mapped, in a deterministic order, with padding and masks."""
