@@ -19,7 +19,7 @@ Dashes = NDArray[np.float64]
 Images = NDArray[np.intp]
 
 # Images begun at once. Part of what a seed means, as are the numbers below it.
-IMAGES_AT_ONCE = 2048
+IMAGES_AT_ONCE = 1024
 DASH_ATTEMPTS = 12
 MOST_GIVEN_UP = 4
 # Steps of growing or giving up after which an unfinished image is left out.

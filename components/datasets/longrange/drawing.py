@@ -53,9 +53,7 @@ class Canvas:
         """Draw a shape around each of `centres` (n, 2); `covered(y, x)` is asked of points relative to the centre."""
         window = math.ceil(reach) + 1
         if window > self._border:
-            raise ValueError(
-                f"a shape of reach {reach:g} needs a border of {window} pixels, this one has {self._border}"
-            )
+            raise ValueError(f"a shape of reach {reach:g} needs a border of {window} pixels, got {self._border}")
         steps = np.arange(-window, window + 1)
         corner = np.floor(centres).astype(np.int64)
         points = (steps[:, None] + (np.arange(POINTS) + 0.5) / POINTS).ravel()
