@@ -14,12 +14,19 @@ from tests.endtoend.undisturbed import First
 
 pytestmark = pytest.mark.endtoend
 
+DATASETS = ("orbital-sample", "orbital-tle-sample", "fashion-mnist-sample", "rotten-tomatoes-sample")
+FEATURES = ("rotten-tomatoes-sample-minilm",)
+EXPERIMENTS = ("orbital-regime", "orbital-kind")
 STAGES = {
-    "prepare@orbital-sample", "prepare@orbital-tle-sample", "gate_data@orbital-sample", "gate_data@orbital-tle-sample",
-    "train@orbital-regime", "train@orbital-kind", "gate_model@orbital-regime", "gate_model@orbital-kind",
-    "evaluate@orbital-regime", "evaluate@orbital-kind", "export@orbital-regime", "export@orbital-kind",
-    "gate_export@orbital-regime", "gate_export@orbital-kind",
-}  # fmt: skip
+    f"{stage}@{name}"
+    for stages, names in (
+        (("prepare", "gate_data"), DATASETS),
+        (("features", "gate_features"), FEATURES),
+        (("train", "gate_model", "evaluate", "export", "gate_export"), EXPERIMENTS),
+    )
+    for stage in stages
+    for name in names
+}
 GATES = {address for address in STAGES if address.startswith("gate_")}
 BASELINES = ("majority", "logistic_regression", "kmeans")
 

@@ -59,6 +59,8 @@ def path_of(module: str) -> str:
 def needed(graph: grimp.ImportGraph, stage: str, name: str) -> set[str]:
     """Everything that the stage's module imports, at its top or inside a function, and what that imports in turn."""
     starts = {STAGES[stage]}
+    of_name = {folder for folders, of_kind in DATASETS.items() for folder in folders if name == of_kind}
+    others = set(KINDS) - of_name if of_name else set()
     for (kind, source), of_kind in DATASETS.items():
         # the registries name these as text
         if name == of_kind and stage in ("prepare", "gate_data"):
@@ -78,6 +80,9 @@ def needed(graph: grimp.ImportGraph, stage: str, name: str) -> set[str]:
     while starts:
         module = starts.pop()
         if module in found or module in WITHOUT_INFLUENCE:
+            continue
+        # sequences are made of other kinds as well, by code that runs for these alone
+        if module.startswith("components.datasets.") and module.split(".")[2] in others:
             continue
         found.add(module)
         starts |= graph.find_modules_directly_imported_by(module)
