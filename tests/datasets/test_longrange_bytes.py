@@ -29,7 +29,7 @@ from tests.datasets.checkouts import ROOT, left_files
 from tests.datasets.sequences import file_entry, in_memory, ragged, silent, text_source
 
 MIRROR = mirror_folder(None)
-LINES = [f"{number % 2}\tline {number} – ä long enough text" for number in range(40)]
+LINES = [f"{number % 2}\tline {number} … ä long enough text" for number in range(40)]
 
 
 def lines_entry(**changes: Any) -> Entry:
@@ -82,8 +82,8 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
 def test_texts_are_cut_after_bytes_and_the_summary_tells_how_many(tmp_path: Path) -> None:
     summary = lines_prepared(tmp_path / "out", tmp_path, texts={"max_length": 9})
     assert {len(row) for row in ragged(tmp_path / "out")} == {9}
-    # "line 7 – ": the dash takes three bytes, and the cut falls after two of them
-    assert bytes(ragged(tmp_path / "out")[7] - 1) == "line 7 –".encode()[:9]
+    # the dots are one character of three bytes, and the cut falls after two of them
+    assert bytes(ragged(tmp_path / "out")[7] - 1) == "line 7 …".encode()[:9]
     assert (summary["cut"], summary["variant"]) == (40, "Text as bytes, cut after 9 bytes (published: 4000)")
     whole = lines_prepared(tmp_path / "whole", tmp_path, texts={"max_length": None})
     assert (whole["cut"], whole["variant"]) == (0, "Text as bytes, whole (published: 4000)")
@@ -91,7 +91,7 @@ def test_texts_are_cut_after_bytes_and_the_summary_tells_how_many(tmp_path: Path
 
 
 def test_copies_are_told_by_what_is_left_of_a_text(tmp_path: Path) -> None:
-    lines = [*LINES, "1\tline 1 – another end", "0\tline 2 – a third one"]
+    lines = [*LINES, "1\tline 1 … another end", "0\tline 2 … a third one"]
     kept = lines_prepared(tmp_path / "kept", tmp_path, lines)
     assert kept["duplicates"] == {"within": 0, "across": 0}
     # the first eight bytes are the same as those of rows 1 and 10 to 19, and so on

@@ -16,7 +16,7 @@ from tests.endtoend.undisturbed import First, differences
 pytestmark = pytest.mark.endtoend
 
 TEXT = {".json", ".jsonl", ".csv", ".md"}
-BINARY = {".png", ".onnx", ".safetensors"}
+BINARY = {".npy", ".parquet", ".png", ".onnx", ".safetensors"}
 # A moment to the minute, or a place on a machine.
 OF_THE_MOMENT = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|/tmp/|/home/|/root/|/Users/")
 

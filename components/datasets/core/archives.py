@@ -73,6 +73,18 @@ class Member:
         yield from decoded_lines(self._path, f"member {self.name}, ", self.chunks(), encoding)
 
 
+def file_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    """The lines of a text file without line feeds. Raises DataError for other bytes, for NUL, and for an empty file."""
+    readable_head(path)
+
+    def chunks() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    yield from decoded_lines(path, "", chunks(), encoding)
+
+
 def decoded_lines(path: Path, place: str, chunks: Iterator[bytes], encoding: str = "utf-8") -> Iterator[str]:
     """Lines (ended by a line feed) of text that comes in pieces. `place` goes before the line's number in an error."""
     number = 0

@@ -6,20 +6,20 @@ General readers repair what they meet: a column too many becomes the index and s
 
 import csv
 import difflib
-import gzip
 import io
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.datasets.core.archives import gunzip
 from components.datasets.core.faults import fault, shown_path, shown_value
 from components.errors import DataError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-GZIP_MAGIC = b"\x1f\x8b"
+# Ten times the largest catalogue of orbits.
+UNPACKED_LIMIT_BYTES = 1 << 28
 
 _INTEGER = re.compile(r"0|[1-9]\d*|-[1-9]\d*", re.ASCII)
 _DECIMAL = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -118,13 +118,7 @@ def read_bytes(path: Path) -> bytes:
     except IsADirectoryError:
         raise DataError(f"{shown_path(path)} is a folder, allowed is a file; restore the file") from None
     if path.suffix == ".gz" and content:
-        if not content.startswith(GZIP_MAGIC):
-            raise fault(path, "byte 1", shown_value(content[:16].decode("latin-1")), "a gzip archive (it begins 1f 8b)")
-        try:
-            content = gzip.decompress(content)
-        # a broken archive shows itself by three unrelated exceptions
-        except (OSError, EOFError, zlib.error) as error:
-            raise fault(path, "", f"a broken gzip archive ({error})", "a complete one") from None
+        content = b"".join(gunzip(path, UNPACKED_LIMIT_BYTES))
     if not content.strip():
         raise fault(path, "", "an empty file", "a file with data")
     return content

@@ -6,6 +6,7 @@ signatures and quoted lines are taken off, and off the reply every line that the
 is marked or wrapped, so that the task is not to find equal strings. Whole threads stay in one split.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ MIN_CHARACTERS = 40
 # A line of fewer letters and digits may stand in both texts by chance.
 REPEATED_CHARACTERS = 16
 ROWS_BETWEEN_TELLING = 1024
+
+_NEITHER = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def without_repeated(text: str, letters: str) -> str:
 
 def letters_of(text: str) -> str:
     """Its letters and digits in lower case: what stays the same when text is quoted and wrapped anew."""
-    return "".join(filter(str.isalnum, text)).lower()
+    return _NEITHER.sub("", text).lower()
 
 
 class _Threads:

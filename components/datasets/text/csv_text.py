@@ -4,14 +4,13 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from components.datasets.core.archives import decoded_lines, readable_head
+from components.datasets.core.archives import file_lines
 from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault
 from components.datasets.text.checks import Rows, checked, label_in, split_of_each_file
 from components.datasets.text.options import TextOptions, text_options
 from components.datasets.text.source import TextRow, TextSource
 
-CHUNK_BYTES = 1 << 20
 # The longest cell that is taken; the reader of the standard library stops at 131,072 characters.
 CELL_CHARACTERS = 1 << 24
 
@@ -28,12 +27,11 @@ def read_csv_text(paths: Sequence[Path], entry: Entry) -> TextSource:
 
 def read_records(path: Path) -> Iterator[list[str]]:
     """The records of a CSV file, header first, all of one width. Raises DataError; memory is bounded by a record."""
-    readable_head(path)
     csv.field_size_limit(CELL_CHARACTERS)
     width = None
     record = 0
     try:
-        for fields in csv.reader(_lines(path), strict=True):
+        for fields in csv.reader((f"{line}\n" for line in file_lines(path)), strict=True):
             if width is None:
                 width = len(fields)
             if len(fields) != width:
@@ -42,16 +40,6 @@ def read_records(path: Path) -> Iterator[list[str]]:
             yield fields
     except csv.Error as error:
         raise fault(path, f"row {record}", f"text that is not CSV ({error})", "fields quoted by RFC 4180") from None
-
-
-def _lines(path: Path) -> Iterator[str]:
-    def chunks() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
-
-    for line in decoded_lines(path, "", chunks()):
-        yield line + "\n"
 
 
 def _rows(path: Path, split: str, options: TextOptions) -> Rows:

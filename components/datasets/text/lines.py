@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from components.datasets.core.archives import decoded_lines, readable_head
+from components.datasets.core.archives import file_lines
 from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault
 from components.datasets.text.checks import Rows, checked, label_in, split_of_each_file
 from components.datasets.text.options import TextOptions, text_options
 from components.datasets.text.source import TextRow, TextSource
-
-CHUNK_BYTES = 1 << 20
 
 
 def read_lines(paths: Sequence[Path], entry: Entry) -> TextSource:
@@ -25,14 +23,7 @@ def read_lines(paths: Sequence[Path], entry: Entry) -> TextSource:
 
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file without their ends (line feed, or carriage return and line feed). Raises DataError."""
-    readable_head(path)
-
-    def chunks() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
-
-    for line in decoded_lines(path, "", chunks()):
+    for line in file_lines(path):
         yield line.removesuffix("\r")
 
 

@@ -51,6 +51,8 @@ def evaluated(words: Sequence[str]) -> int | str:
         members: list[int] = []
         while stack and (top := stack.pop()) is not None:
             members.append(top)
+            if not stack:
+                return f"a list {word} that is not closed"
         if not members:
             return f"a list {word} without members"
         stack.append(OPERATIONS[word](members))
@@ -61,8 +63,6 @@ def evaluated(words: Sequence[str]) -> int | str:
 
 def _listops(prepared: Prepared, row: int) -> str:
     words = [prepared.vocabulary.get(token, f"token {token}") for token in prepared.sides["sequence"].row(row).tolist()]
-    if words.count("]") != sum(word in OPERATIONS for word in words):
-        return "brackets that do not match"
     value = evaluated(words)
     if isinstance(value, str):
         return value
@@ -100,9 +100,10 @@ def _pathfinder(prepared: Prepared, row: int) -> str:
     tokens = prepared.sides["sequence"].row(row)
     if len(tokens) != size * size:
         return f"{len(tokens)} pixels of {size} by {size}"
-    dashes = np.asarray(prepared.arrays["dashes"][row], dtype=np.float64)
+    dashes, dots = (np.asarray(prepared.arrays[name][row], dtype=np.float64) for name in ("dashes", "dots"))
+    if dashes.shape[1:] != (4,) or dots.shape != (2, 2):
+        return f"dashes {dashes.shape} and dots {dots.shape} where four numbers a dash and two dots are due"
     dashes = dashes[dashes[:, 0] >= 0]
-    dots = np.asarray(prepared.arrays["dots"][row], dtype=np.float64)
     image = np.asarray(tokens, dtype=np.int64).reshape(size, size) - 1
     fault = _not_as_drawn(image, dashes / PER_PIXEL, dots / PER_PIXEL, told)
     if fault:

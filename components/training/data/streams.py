@@ -47,7 +47,7 @@ class StreamBlocks(Dataset[BlockBatch]):
         return self._stream
 
     def __len__(self) -> int:
-        return -(-self.targets // self.length)
+        return (self.targets + self.length - 1) // self.length
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stream": None}
