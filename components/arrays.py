@@ -47,24 +47,37 @@ def append_rows(path: Path, offsets_path: Path, rows: Iterable[NDArray[Any]], dt
     A row is (length,), or (length, width) where `width` is given. Rows are written as they come; only the offsets are
     held in memory. Returns the total length.
     """
-    kind = np.dtype(dtype)
     offsets = [0]
+
+    def counted() -> Iterable[NDArray[Any]]:
+        for row in rows:
+            offsets.append(offsets[-1] + len(row))
+            yield row
+
+    append_values(path, counted(), dtype, width)
+    save_array(offsets_path, np.asarray(offsets, dtype=np.int64))
+    return offsets[-1]
+
+
+def append_values(path: Path, pieces: Iterable[NDArray[Any]], dtype: DTypeLike, width: int = 0) -> int:
+    """Write pieces end to end into one array, (total,) or (total, width). Returns the total length."""
+    kind = np.dtype(dtype)
+    total = 0
     raw = path.with_name(f".{path.name}.raw")
     try:
         with raw.open("wb") as file:
-            for row in rows:
-                file.write(np.ascontiguousarray(row, dtype=kind).tobytes())
-                offsets.append(offsets[-1] + len(row))
-        shape = (offsets[-1], width) if width else (offsets[-1],)
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece, dtype=kind).tobytes())
+                total += len(piece)
+        shape = (total, width) if width else (total,)
         created = create_array(path, shape, kind)
-        if offsets[-1]:
+        if total:
             source = np.memmap(raw, dtype=kind, mode="r", shape=shape)
             # in pieces: the whole may be larger than memory
-            for start in range(0, offsets[-1], 1 << 20):
+            for start in range(0, total, 1 << 20):
                 created[start : start + (1 << 20)] = source[start : start + (1 << 20)]
             del source
             created.flush()  # type: ignore[attr-defined]
     finally:
         raw.unlink(missing_ok=True)
-    save_array(offsets_path, np.asarray(offsets, dtype=np.int64))
-    return offsets[-1]
+    return total

@@ -38,6 +38,7 @@ READERS: dict[str, str] = {
     "wikitext-tokens": "components.datasets.language.wikitext:read_tokens",
     "wikitext-archive": "components.datasets.language.wikitext:read_archive",
     "language-text": "components.datasets.language.plain:read_text",
+    "language-csv": "components.datasets.language.plain:read_csv",
     "listops-generator": "components.datasets.longrange.listops:read",
     "pathfinder-generator": "components.datasets.longrange.pathfinder:read",
     "aan-pairs": "components.datasets.longrange.aan:read_pairs",

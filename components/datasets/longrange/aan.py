@@ -26,7 +26,6 @@ FIELDS = ("label", "first id", "second id", "first text", "second text")
 # The archive holds the images of another task besides, some millions of them.
 LIMITS = Limits(member_bytes=1 << 35, total_bytes=1 << 37, members=8_000_000)
 
-# Yields the lines of one table; a line of it is named with `place` before its number.
 Lines = Callable[[], Iterator[str]]
 
 
@@ -35,6 +34,8 @@ def read_pairs(paths: Sequence[Path], entry: Entry) -> TextSource:
     for path in paths:
         readable_head(path)
     tables = {path.name: path for path in paths}
+    # by split: the file, what goes before a line's number in an error, the lines
+    lines: dict[str, tuple[Path, str, Lines]]
     if set(tables) == set(TABLES.values()):
         lines = {split: (tables[name], "", partial(lines_of, tables[name])) for split, name in TABLES.items()}
     elif len(paths) == 1:

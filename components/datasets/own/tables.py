@@ -3,9 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
+from components.datasets.core.csv_records import read_records
 from components.datasets.core.faults import fault, shown_path, shown_value
 from components.datasets.own.proposal import Proposal, Wishes
-from components.datasets.text.csv_text import read_records
 from components.errors import DataError, UsageError
 
 LABEL_NAMES = ("label", "class", "target", "category", "sentiment", "y")

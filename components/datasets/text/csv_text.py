@@ -1,18 +1,14 @@
 """Text in a CSV file with a header, quoted by RFC 4180; line breaks inside quotes belong to the text."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from components.datasets.core.archives import file_lines
 from components.datasets.core.catalogue import Entry
+from components.datasets.core.csv_records import read_records
 from components.datasets.core.faults import fault
 from components.datasets.text.checks import Rows, checked, label_in, split_of_each_file
 from components.datasets.text.options import TextOptions, text_options
 from components.datasets.text.source import TextRow, TextSource
-
-# The longest cell that is taken; the reader of the standard library stops at 131,072 characters.
-CELL_CHARACTERS = 1 << 24
 
 
 def read_csv_text(paths: Sequence[Path], entry: Entry) -> TextSource:
@@ -23,23 +19,6 @@ def read_csv_text(paths: Sequence[Path], entry: Entry) -> TextSource:
         for split, path in zip(split_of_each_file(entry), paths, strict=True)
     }
     return TextSource(options.classes, options.second is not None, parts)
-
-
-def read_records(path: Path) -> Iterator[list[str]]:
-    """The records of a CSV file, header first, all of one width. Raises DataError; memory is bounded by a record."""
-    csv.field_size_limit(CELL_CHARACTERS)
-    width = None
-    record = 0
-    try:
-        for fields in csv.reader((f"{line}\n" for line in file_lines(path)), strict=True):
-            if width is None:
-                width = len(fields)
-            if len(fields) != width:
-                raise fault(path, f"row {record}", f"{len(fields)} fields", f"{width}, as many as in the header")
-            record += 1
-            yield fields
-    except csv.Error as error:
-        raise fault(path, f"row {record}", f"text that is not CSV ({error})", "fields quoted by RFC 4180") from None
 
 
 def _rows(path: Path, split: str, options: TextOptions) -> Rows:

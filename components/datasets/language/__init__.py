@@ -1,0 +1,1 @@
+"""Text to be modelled as a stream of tokens."""

@@ -1,0 +1,1 @@
+"""The data gate of streams of tokens."""
