@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FIGURE = Path("docs/architecture.svg")
 
 # All lengths are in inches, from the lower left corner.
-BOX_WIDTH, BOX_HEIGHT = 1.42, 0.56
-COLUMN, LAYER = 1.55, 1.0
+BOX_WIDTH, BOX_HEIGHT = 1.62, 0.56
+COLUMN, LAYER = 1.85, 1.0
 SIDE_WIDTH, GAP, MARGIN = 2.75, 0.42, 0.15
 HEADER, FOOTER = 0.85, 0.72
 TEXT, SMALL = 10.8, 9.4
@@ -33,6 +33,14 @@ CHARACTERS = 35
 INK, FAINT = "#1f2933", "#52606d"
 FILL = {"gate": "#fdecc8", "stage": "#dcebfa", "runner": "#e3f4e1", "after": "#efe6f8", "frame": "#f7f9fb"}
 EDGE = {"gate": "#b7791f", "stage": "#2b6cb0", "runner": "#2f7d32", "after": "#6b46a8", "frame": "#9aa5b1"}
+
+# What a kind of stage has one of for each; all others have one for each experiment.
+COUNTED = {
+    "prepare": "data sets",
+    "gate_data": "data sets",
+    "features": "sets of features",
+    "gate_features": "sets of features",
+}
 
 Place = tuple[float, float]
 
@@ -95,6 +103,18 @@ def read_stages(root: Path) -> dict[str, tuple[str, ...]]:
     return {address: found[address] for address in sorted(found, key=order.index)}
 
 
+def by_kind(stages: Mapping[str, Sequence[str]]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Stages of one kind as one: the kinds that each depends on, and what is said of how many there are."""
+    above: dict[str, set[str]] = {}
+    names: dict[str, list[str]] = {}
+    for address, depends_on in stages.items():
+        kind, _, name = address.partition("@")
+        above.setdefault(kind, set()).update(one.partition("@")[0] for one in depends_on)
+        names.setdefault(kind, []).append(name)
+    told = {kind: f"{len(of)} {COUNTED.get(kind, 'experiments')}" for kind, of in names.items()}
+    return {kind: tuple(sorted(found)) for kind, found in above.items()}, told
+
+
 def reduced(stages: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """The same graph without the arrows that a longer way implies."""
 
@@ -128,9 +148,11 @@ def layered(stages: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 def draw(root: Path) -> Figure:
     """The whole picture for the checkout `root`."""
-    arrows = reduced(read_stages(root))
+    stages, counts = by_kind(read_stages(root))
+    arrows = reduced(stages)
     layers = layered(arrows)
-    width = COLUMN * max(map(len, layers)) + 0.3
+    # never narrower than what is said above and below the graph
+    width = max(COLUMN * max(map(len, layers)) + 0.3, 5.6)
     height = max(
         HEADER + FOOTER + LAYER * (len(layers) - 1) + BOX_HEIGHT,
         sum(note.height for note in RUNNERS) + 0.25 * len(RUNNERS),
@@ -143,7 +165,7 @@ def draw(root: Path) -> Figure:
     canvas.axis("off")
     left = MARGIN + SIDE_WIDTH + GAP
     _frame(canvas, left, MARGIN, width, height)
-    _graph(canvas, layers, arrows, (left + width / 2, MARGIN + height - HEADER - BOX_HEIGHT / 2), width)
+    _graph(canvas, layers, arrows, counts, (left + width / 2, MARGIN + height - HEADER - BOX_HEIGHT / 2), width)
     for note, (low, high) in zip(RUNNERS, _stacked([note.height for note in RUNNERS], height), strict=True):
         _note(canvas, note, MARGIN, low, high)
         # the last says something of both and hands nothing over
@@ -202,7 +224,12 @@ def _frame(canvas: Any, left: float, low: float, width: float, height: float) ->
 
 
 def _graph(
-    canvas: Any, layers: Sequence[Sequence[str]], arrows: Mapping[str, Sequence[str]], top: Place, width: float
+    canvas: Any,
+    layers: Sequence[Sequence[str]],
+    arrows: Mapping[str, Sequence[str]],
+    counts: Mapping[str, str],
+    top: Place,
+    width: float,
 ) -> None:
     places: dict[str, Place] = {}
     for level, members in enumerate(layers):
@@ -213,12 +240,11 @@ def _graph(
         for one in above:
             start, end = places[one], places[address]
             _arrow(canvas, (start[0], start[1] - BOX_HEIGHT / 2), (end[0], end[1] + BOX_HEIGHT / 2))
-    for address, (x, y) in places.items():
-        stage, _, name = address.partition("@")
+    for stage, (x, y) in places.items():
         kind = "gate" if stage.startswith("gate_") else "stage"
         _box(canvas, x - BOX_WIDTH / 2, y - BOX_HEIGHT / 2, BOX_WIDTH, BOX_HEIGHT, kind)
         canvas.text(x, y + 0.11, stage, **_font(TEXT, "bold"))
-        canvas.text(x, y - 0.12, name, **_font(SMALL))
+        canvas.text(x, y - 0.12, counts[stage], **_font(SMALL))
 
 
 def _note(canvas: Any, note: Note, left: float, low: float, high: float) -> None:

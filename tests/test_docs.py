@@ -229,7 +229,10 @@ def test_nothing_in_the_figure_overlaps(drawing: ModuleType) -> None:
         frame, *boxes = sorted(
             (patch.get_window_extent(renderer) for patch in patches), key=lambda box: -box.width * box.height
         )
-    assert len(boxes) >= len(drawing.read_stages(ROOT))
+    kinds, counts = drawing.by_kind(drawing.read_stages(ROOT))
+    assert len(boxes) >= len(kinds)
+    shown = {text.get_text() for text in figure.axes[0].texts}
+    assert {*kinds, *counts.values()} <= shown
     for index, text in enumerate(texts):
         assert any(contains(box, text) for box in (frame, *boxes)), f"text {index} leaves its box"
         assert not any(text.overlaps(other) for other in texts[:index]), f"text {index} lies on another"

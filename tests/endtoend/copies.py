@@ -23,7 +23,7 @@ from components.files import files_below, sha256_file
 from pipelines.processes import processes_with
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OUTPUT_FOLDERS = ("data/prepared", "outputs")
+OUTPUT_FOLDERS = ("data/features", "data/prepared", "outputs")
 ROOT_VARIABLE = "QUINTET_TEST_ROOT"
 # Whatever the tests set for themselves must not help the run.
 NOT_PASSED_ON = (
