@@ -41,6 +41,8 @@ class DatasetConfig(Strict):
     # that of its kind
     source: Name
     entry: Name
+    # said in the report, where a reader must know it to judge what is made of these data
+    note: str = ""
     prepare: dict[str, Any] = Field(default_factory=dict)
     gate: dict[str, Any] = Field(default_factory=dict)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from components.arrays import SPLITS
 from components.errors import DataError, QuintetError, UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def accept_dataset(root: Path, name: str, console: Console) -> None:
 def print_inspection(inspection: "Inspection", console: Console) -> None:
     """Rows, verdict and profile of one data set."""
     summary, report = inspection.summary, inspection.report
-    splits = ", ".join(f"{rows:,} {split}" for split, rows in summary["splits"].items())
+    splits = ", ".join(f"{summary['splits'][split]:,} {split}" for split in SPLITS)
     console.print(f"  {inspection.name}: {summary['rows']:,} rows ({splits})", markup=False, soft_wrap=True)
     for key in ("subset_of", "stand_in_for"):
         if summary.get(key):

@@ -8,6 +8,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+from components.arrays import SPLITS
 from components.config import TrainConfig, load_config
 from components.files import read_json, write_text
 
@@ -31,7 +32,8 @@ def write_report(root: Path) -> Path:
     environment.filters["figure"] = _figure
     text = environment.get_template(TEMPLATE).render(
         scale=config.scale,
-        datasets=[_dataset(root, name) for name in config.datasets],
+        datasets=[{**_dataset(root, name), "note": dataset.note} for name, dataset in config.datasets.items()],
+        splits=SPLITS,
         features=[_features(root, name) for name in config.features],
         experiments=[
             {

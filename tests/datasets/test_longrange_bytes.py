@@ -202,7 +202,7 @@ def test_mirrored_reviews_come_whole(tmp_path: Path) -> None:
 
 
 def test_rows_of_one_group_stay_in_one_split() -> None:
-    rows = [TextRow(str(number), f"text {number}", None, number % 2, f"group {number // 5}") for number in range(100)]
+    rows = [TextRow(str(i), f"text {i}", None, i % 2, (f"group {i // 5}",)) for i in range(100)]
     made = bytes_of_texts(text_source(rows), lines_entry(), PrepareOptions(task="bytes", seed=3), silent)
     splits = [row.split for row in in_memory(made)]
     assert all(len(set(splits[begin : begin + 5])) == 1 for begin in range(0, 100, 5))

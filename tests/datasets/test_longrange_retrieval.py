@@ -26,7 +26,7 @@ from components.datasets.longrange.replies import (
     without_repeated,
 )
 from components.datasets.longrange.retrieval import pairs_of_texts
-from components.datasets.text.messages import QUOTED
+from components.datasets.text.messages import QUOTED_LOOSELY
 from components.datasets.text.source import TextRow
 from components.errors import ConfigError, DataError
 from components.files import sha256_path
@@ -216,7 +216,7 @@ def test_the_mirrored_messages_give_balanced_pairs_without_quotes(tmp_path: Path
     shared = 0
     for number in range(0, 2000, 2):
         reply, other = (bytes(rows[number] - 1).decode("utf-8", "ignore") for rows in (first, second))
-        assert not any(QUOTED.match(line) for line in reply.split("\n"))
+        assert not any(QUOTED_LOOSELY.match(line) for line in reply.split("\n"))
         long_lines = {key for key in map(letters_of, reply.split("\n")) if len(key) >= MIN_CHARACTERS}
         shared += bool(long_lines & {letters_of(line) for line in other.split("\n")})
     assert shared == 0

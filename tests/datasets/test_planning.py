@@ -18,8 +18,8 @@ from components.errors import DataError
 def index_of(rows: int, groups: int = 0, published: tuple[str, ...] = ("train",), classes: int = 3) -> RowIndex:
     index = RowIndex()
     for i in range(rows):
-        group = f"g{i % groups}" if groups else None
-        index.add(published[i % len(published)], f"row {i}", i % classes, group)
+        tied = (f"g{i % groups}",) if groups else ()
+        index.add(published[i % len(published)], f"row {i}", i % classes, *tied)
     return index
 
 
@@ -103,6 +103,24 @@ def test_groups_that_share_a_row_are_one_group() -> None:
         index.add("train", f"tie {i // 10}" if i % 5 == 0 else f"row {i}", 0, f"group {i // 5}")
     plan = plan_rows(index, PartOptions(seed=3, validation=0.3, test=0.3))
     assert all(len(set(plan.splits[start : start + 10].tolist())) == 1 for start in range(0, 100, 10))
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=3), min_size=3, max_size=40))
+def test_rows_are_called_by_all_that_ties_them(ties: list[list[int]]) -> None:
+    index = RowIndex()
+    for i, of_row in enumerate(ties):
+        # all splits are published, so that no row has to be held out
+        index.add(("train", "validation", "test")[i % 3], f"row {i}", 0, *map(str, of_row))
+    names = plan_rows(index, PartOptions(seed=1)).groups
+    # an independent look: rows reached from a row by going from tie to tie
+    for i, of_row in enumerate(ties):
+        reached, known = {i}, set(of_row)
+        while True:
+            more = {j for j, other in enumerate(ties) if known & set(other)} | reached
+            if more == reached:
+                break
+            reached, known = more, known.union(*(ties[j] for j in more))
+        assert {j for j, name in enumerate(names) if name == names[i]} == reached
 
 
 @given(st.integers(1, 40), st.integers(1, 40))

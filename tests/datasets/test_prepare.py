@@ -89,9 +89,6 @@ def test_the_summary_is_json_and_counts_what_the_table_has(sample: Prepared) -> 
     for column in ("kind", "regime"):
         for word, count in summary["counts"][column].items():
             assert sum(summary["counts_by_split"][split][column][word] for split in SPLITS) == count
-    assert summary["files"][SAMPLE]["sha256"] == load_catalogue(ROOT).entry("orbital-sample").files[0].sha256
-    assert summary["subset_of"].startswith("orbital-previsat-2016")
-    assert "GPL-3.0-or-later" in summary["licence"]
 
 
 def test_same_seed_same_bytes_and_other_seed_other_split(sample: Prepared, tmp_path: Path) -> None:

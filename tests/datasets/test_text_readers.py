@@ -248,3 +248,13 @@ def test_mrpc_takes_its_development_pairs_out_of_train(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_text(MRPC + "1\t20\t21\tE\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"test.txt, line 2: got 4 fields, allowed is 5 fields"):
         rows_of(source, "test")
+
+
+@pytest.mark.parametrize("line", ["12\t14", "13\t12", "12", ""], ids=["unknown", "reversed", "one", "blank"])
+def test_mrpc_development_pairs_must_be_in_train(tmp_path: Path, line: str) -> None:
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.txt").write_text(MRPC + "0\t12\t13\tC\tD\n", encoding="utf-8")
+    (tmp_path / "dev.tsv").write_text(f"12\t13\n{line}\n", encoding="utf-8")
+    told = r"dev.tsv, line 2: got .*, allowed is two identifiers of a pair in train.txt"
+    with pytest.raises(DataError, match=told):
+        read(text_entry("mrpc-tables", {"train.txt": None, "test.txt": None, "dev.tsv": None}), tmp_path)

@@ -121,6 +121,15 @@ def test_pairs_of_equal_texts_and_empty_seconds_are_refused(tmp_path: Path) -> N
     assert refused(judge(write(tmp_path, rows, pairs=True))) == {"texts/empty"}
 
 
+def test_words_that_change_sides_make_another_pair(tmp_path: Path) -> None:
+    rows = good_rows(pairs=True)
+    rows[4] |= {"text": "3 a b", "second": "c"}
+    rows[5] |= {"text": "3 a", "second": "b c"}
+    assert judge(write(tmp_path, rows, pairs=True)).findings == ()
+    rows[5] = {**rows[4], "id": "row 5"}
+    assert refused(judge(write(tmp_path, rows, pairs=True))) == {"flaws/copies_within_a_split"}
+
+
 def test_a_regression_needs_finite_and_different_labels(tmp_path: Path) -> None:
     rows = good_rows(regression=True)
     rows[3]["label"] = float("nan")

@@ -32,6 +32,7 @@ PARAMS = {
             "kind": "orbital",
             "source": "orbital",
             "entry": "some-entry",
+            "note": "What a reader must know of these data.",
             "prepare": {"seed": 1},
             "gate": {"min_rows": 1, "min_rows_per_class": 1, "required_regimes": [], "required_kinds": []},
         }
@@ -49,6 +50,7 @@ SUMMARY = {
     "citation": "somebody 2016",
     "files": {"objects.csv": {"sha256": "12" * 32}},
     "subset_of": "all objects",
+    "variant": "Some objects, turned round",
     "stand_in_for": "the objects of today",
 }
 
@@ -158,8 +160,10 @@ def test_it_says_what_a_reader_must_know_of_task_and_data(outputs: Path) -> None
     text = page(outputs).text
     assert TASK["note"] in text
     assert "A subset of all objects." in text
+    assert "Some objects, turned round." in text
     assert "A stand-in for the objects of today." in text
-    assert "Of the entry's 40 rows, 12 are used: 8 train, 3 validation, 1 test. Cite: somebody 2016." in text
+    assert "What a reader must know of these data. Of the entry's 40 rows, 12 are used:" in text
+    assert "8 train, 3 validation, 1 test. Cite: somebody 2016." in text
     assert "Licence: public" in text
     assert f"objects.csv, sha256 {'12' * 32}" in text
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from components.arrays import SPLITS
 from components.datasets.core.holdout import hold_out
+from components.datasets.core.joining import Joined
 from components.datasets.core.options import PartOptions
 from components.datasets.core.sampling import smallest_hashes
 
@@ -22,18 +23,18 @@ TRAIN, VALIDATION, TEST = range(3)
 
 @dataclass
 class RowIndex:
-    """What is known of each row, in the order of reading: published split, identity, class, group if any."""
+    """What is known of each row, in the order of reading: published split, identity, class, groups if any."""
 
     splits: list[str] = field(default_factory=list)
     identities: list[str] = field(default_factory=list)
     labels: list[int | str] = field(default_factory=list)
-    groups: list[str | None] = field(default_factory=list)
+    groups: list[tuple[str, ...]] = field(default_factory=list)
 
-    def add(self, split: str, identity: str, label: int | str, group: str | None = None) -> None:
+    def add(self, split: str, identity: str, label: int | str, *groups: str) -> None:
         self.splits.append(split)
         self.identities.append(identity)
         self.labels.append(label)
-        self.groups.append(group)
+        self.groups.append(groups)
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -41,9 +42,14 @@ class RowIndex:
 
 @dataclass(frozen=True)
 class Plan:
-    """`splits` (n,) uint8: the code of each row's split, or LEFT_OUT. `facts` are for the summary, JSON types only."""
+    """`splits` (n,) uint8: the code of each row's split, or LEFT_OUT. `facts` are for the summary, JSON types only.
+
+    `groups` names what each row is tied to, directly or by others: rows of one name are in one split, unless the
+    publisher parted them.
+    """
 
     splits: NDArray[np.uint8]
+    groups: list[str]
     facts: dict[str, Any]
 
     def rows(self) -> dict[str, int]:
@@ -75,7 +81,7 @@ def plan_rows(index: RowIndex, options: PartOptions) -> Plan:
             kept = smallest_hashes([index.identities[i] for i in rows], limit)
             splits[np.setdiff1d(rows, rows[kept])] = LEFT_OUT
     facts["published_splits"] = [name for name in SPLITS if name in index.splits]
-    return Plan(splits, facts)
+    return Plan(splits, groups, facts)
 
 
 def _copies(splits: NDArray[np.uint8], identities: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -93,17 +99,8 @@ def _copies(splits: NDArray[np.uint8], identities: Sequence[str]) -> tuple[NDArr
 
 def _joined(index: RowIndex) -> list[str]:
     """One name for all rows that are connected by equal identities or equal groups, the smallest name among them."""
-    parent: dict[str, str] = {}
-
-    def root(node: str) -> str:
-        while parent.setdefault(node, node) != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for identity, group in zip(index.identities, index.groups, strict=True):
-        one, other = root(f"i {identity}"), root(f"g {group}" if group is not None else f"i {identity}")
-        # names are kept in order, so that the result owes nothing to the order of rows
-        low, high = sorted((one, other))
-        parent[high] = low
-    return [root(f"i {identity}") for identity in index.identities]
+    joined = Joined()
+    for identity, groups in zip(index.identities, index.groups, strict=True):
+        for group in groups:
+            joined.join(f"i {identity}", f"g {group}")
+    return [joined.root(f"i {identity}") for identity in index.identities]

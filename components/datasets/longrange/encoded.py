@@ -32,7 +32,7 @@ def bytes_of_texts(source: TextSource, entry: Entry, options: PrepareOptions, te
             tokens = byte_tokens(row.text, None)
             if limit is not None and len(tokens) > limit:
                 cut.add(row.id)
-            yield Candidate(split, int(row.label), tokens[:limit], group=row.group)
+            yield Candidate(split, int(row.label), tokens[:limit], groups=row.groups)
 
     sequences = planned(
         candidates, options, classes, level_vocabulary("byte"), np.uint8, False, length_facts("Text", options), tell

@@ -17,13 +17,13 @@ ROWS_BETWEEN_TELLING = 1024
 
 @dataclass(frozen=True)
 class Candidate:
-    """A row of the entry: its published split, label, tokens, second tokens, and the group that stays in one split."""
+    """A row of the entry: its published split, label, tokens, second tokens, and the groups that stay in one split."""
 
     split: str
     label: int
     tokens: NDArray[Any]
     second: NDArray[Any] | None = None
-    group: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 def planned(
@@ -39,7 +39,7 @@ def planned(
     """The chosen rows with their splits. Two rows are the same row where their tokens are, after any cut."""
     index = RowIndex()
     for row in candidates():
-        index.add(row.split, _identity(row), row.label, row.group)
+        index.add(row.split, _identity(row), row.label, *row.groups)
         if len(index) % ROWS_BETWEEN_TELLING == 0:
             tell(len(index), None)
     plan = plan_rows(index, options)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.arrays import SPLITS
+from components.datasets.core.joining import Joined
 from components.datasets.core.options import RowLimits
 from components.datasets.core.planning import RowIndex, plan_rows
 from components.datasets.longrange.config import PrepareOptions
-from components.datasets.text.messages import headers_of, message_ids, stripped
+from components.datasets.text.messages import QUOTED_LOOSELY, headers_of, message_ids, stripped, without_quotes
 from components.datasets.text.source import TextRow
 from components.files import sha256_bytes
 from components.progress import Tell
@@ -95,14 +96,14 @@ def reply_pairs(rows: Iterable[TextRow], options: PrepareOptions, tell: Tell) ->
 def read_messages(rows: Iterable[TextRow], tell: Tell) -> tuple[dict[str, Message], dict[str, int]]:
     """Messages by Message-ID, each once; threads are joined over all references and over equal texts."""
     found: dict[str, Message] = {}
-    threads = _Threads()
+    threads = Joined()
     count = short = again = 0
     for row in rows:
         count += 1
         headers = headers_of(row.text)
         own = message_ids(headers.get("message-id", ""))
         answered = message_ids(headers.get("references", ""))
-        body = stripped(row.text, ("headers", "footers", "quotes")).strip()
+        body = without_quotes(stripped(row.text, ("headers", "footers")), QUOTED_LOOSELY).strip()
         name = own[0] if own else f"row {row.id}"
         for other in (*answered, f"text {sha256_bytes(' '.join(body.split()).encode())}"):
             threads.join(name, other)
@@ -148,20 +149,3 @@ def without_repeated(text: str, letters: str) -> str:
 def letters_of(text: str) -> str:
     """Its letters and digits in lower case: what stays the same when text is quoted and wrapped anew."""
     return _NEITHER.sub("", text).lower()
-
-
-class _Threads:
-    """Names joined into threads; a thread is called by the smallest of its names."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, str] = {}
-
-    def root(self, name: str) -> str:
-        while self._parents.setdefault(name, name) != name:
-            self._parents[name] = self._parents[self._parents[name]]
-            name = self._parents[name]
-        return name
-
-    def join(self, one: str, other: str) -> None:
-        low, high = sorted((self.root(one), self.root(other)))
-        self._parents[high] = low

@@ -36,7 +36,7 @@ def pairs_of_texts(source: TextSource, entry: Entry, options: PrepareOptions, te
                 int(row.label),
                 byte_tokens(row.text, options.max_text_length),
                 byte_tokens(row.second or "", options.max_text_length),
-                row.group,
+                row.groups,
             )
 
     facts = length_facts("Pairs", options)

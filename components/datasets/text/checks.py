@@ -12,7 +12,7 @@ from components.errors import ConfigError
 Rows = Callable[[], Iterator[TextRow]]
 
 
-def checked(path: Path, rows: Rows, allow_empty_text: bool = False) -> Rows:
+def checked(path: Path, rows: Rows) -> Rows:
     """The same rows; a repeated identifier, an empty text, a NUL byte, or no row at all is a DataError."""
 
     def reading() -> Iterator[TextRow]:
@@ -26,7 +26,7 @@ def checked(path: Path, rows: Rows, allow_empty_text: bool = False) -> Rows:
                     continue
                 if "\0" in text:
                     raise fault(path, f"row {number}", "a NUL byte in the text", "text")
-                if not text.strip() and not allow_empty_text:
+                if not text.strip():
                     raise fault(path, f"row {number}", "an empty text", "text")
             yield row
         if not seen:

@@ -12,6 +12,9 @@ from components.datasets.text.messages import Removable
 class PrepareOptions(PartOptions):
     """How rows are split, and what is taken off. Case, accents and Unicode forms stay as they are."""
 
+    # whether results are reported on the publisher's development rows, as is usual for GLUE, whose test labels are
+    # withheld; the rows to choose a model by are then held out from train
+    validation_as_test: bool = False
     # of Usenet messages
     remove: tuple[Removable, ...] = ()
     # rows of one message, or of one thread, stay in one split; it means something where the reader tells of them

@@ -39,14 +39,16 @@ def prepare(
     index = RowIndex()
     facts = {"emptied": 0, "cut": 0}
     for split, row in _rows(source, options, facts):
-        group = row.thread if options.group_by == "thread" else row.group
         # targets of a regression are kept in proportion by whole numbers
-        index.add(split, identity(row), int(row.label), group)
+        index.add(split, identity(row), int(row.label), *(row.threads if options.group_by == "thread" else row.groups))
         if len(index) % ROWS_AT_ONCE == 0:
             tell(len(index), None)
     plan = plan_rows(index, options)
+    # a row that its reader tied to nothing is in no group
+    groups = [name if tied else "" for name, tied in zip(plan.groups, index.groups, strict=True)]
+    rows_of_entry = len(index) + facts["emptied"]
     facts = {"emptied": 0, "cut": 0}
-    _write(folder / "rows.parquet", source, options, plan, facts, tell)
+    _write(folder / "rows.parquet", source, options, plan, groups, facts, tell)
     kept = [i for i in range(len(index)) if plan.splits[i] != LEFT_OUT]
     counts = None
     if source.classes is not None:
@@ -56,6 +58,7 @@ def prepare(
     return {
         **plan.facts,
         **facts,
+        "rows_of_entry": rows_of_entry,
         "rows": len(kept),
         "splits": plan.rows(),
         "classes": list(source.classes) if source.classes is not None else None,
@@ -73,11 +76,21 @@ def identity(row: "TextRow") -> str:
 
 
 def _rows(source: "TextSource", options: PrepareOptions, facts: dict[str, int]) -> "Iterator[tuple[str, TextRow]]":
-    """The rows as they are written, with their published splits; what becomes empty is left out and counted."""
+    """The rows as they are written, with the splits they are published for; what becomes empty is left out and counted.
+
+    Raises ConfigError where the development rows are to be the test and a test was published.
+    """
     from dataclasses import replace
 
     from components.datasets.text.messages import stripped
+    from components.errors import ConfigError
 
+    renamed = {"validation": "test"} if options.validation_as_test else {}
+    if options.validation_as_test and ("test" in source.parts or "validation" not in source.parts):
+        raise ConfigError(
+            f"prepare.validation_as_test is true, but the published splits are {', '.join(source.parts)}; allowed is "
+            "true where there is a validation and no test; leave the option out"
+        )
     for split, rows in source.parts.items():
         for row in rows():
             text = stripped(row.text, options.remove) if options.remove else row.text
@@ -87,11 +100,18 @@ def _rows(source: "TextSource", options: PrepareOptions, facts: dict[str, int]) 
             limit = options.max_characters
             if limit is not None and max(len(text), len(row.second or "")) > limit:
                 facts["cut"] += 1
-            yield split, replace(row, text=text[:limit], second=row.second[:limit] if row.second is not None else None)
+            second = row.second[:limit] if row.second is not None else None
+            yield renamed.get(split, split), replace(row, text=text[:limit], second=second)
 
 
 def _write(
-    path: Path, source: "TextSource", options: PrepareOptions, plan: "Plan", facts: dict[str, int], tell: "Tell"
+    path: Path,
+    source: "TextSource",
+    options: PrepareOptions,
+    plan: "Plan",
+    groups: list[str],
+    facts: dict[str, int],
+    tell: "Tell",
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -109,9 +129,8 @@ def _write(
         for i, (_, row) in enumerate(_rows(source, options, facts)):
             if plan.splits[i] == LEFT_OUT:
                 continue
-            group = row.thread if options.group_by == "thread" else row.group
             entry = {"id": row.id, "text": row.text, "second": row.second, "label": row.label}
-            waiting.append({**entry, "group": group or "", "split": SPLITS[plan.splits[i]]})
+            waiting.append({**entry, "group": groups[i], "split": SPLITS[plan.splits[i]]})
             if len(waiting) == ROWS_AT_ONCE:
                 writer.write_table(pa.Table.from_pylist(waiting, schema=schema))
                 waiting.clear()

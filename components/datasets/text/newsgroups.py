@@ -1,7 +1,9 @@
 """20 Newsgroups: messages in 20 groups, some of them sent to several groups at once.
 
-Such a cross-post is one message under several labels. Its Message-ID is the row's group, so that its copies never come
-into two splits; the first message it answers is the row's thread.
+Such a cross-post is one message under several labels, and some come again under another Message-ID. Equal identifiers
+or equal texts below the headers tie rows into one group, so that copies never come into two splits. A thread is all
+that answers one another, told by the References, and by the subject within a newsgroup, since not every answer has
+References.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +14,10 @@ from components.datasets.core.catalogue import Entry
 from components.datasets.core.faults import fault, shown_value
 from components.datasets.core.parquet import INTEGER, STRING, read_batches
 from components.datasets.text.checks import Rows, checked, label_in, split_of_each_file
-from components.datasets.text.messages import headers_of, message_ids
+from components.datasets.text.messages import headers_of, message_ids, subject_of, without_headers
 from components.datasets.text.options import TextOptions, text_options
 from components.datasets.text.source import TextRow, TextSource
+from components.files import sha256_bytes
 
 LIMITS = Limits(member_bytes=1 << 24, total_bytes=1 << 28, members=50_000)
 FOLDERS = {"train": "20news-bydate-train", "test": "20news-bydate-test"}
@@ -78,7 +81,11 @@ def _parquet_rows(path: Path, options: TextOptions) -> Rows:
 
 def _row(identifier: str, text: str, label: int) -> TextRow:
     headers = headers_of(text)
-    own = message_ids(headers.get("message-id", ""))
-    answered = message_ids(headers.get("references", ""))
-    group = own[0] if own else None
-    return TextRow(identifier, text, None, label, group, answered[0] if answered else group)
+    own = message_ids(headers.get("message-id", ""))[:1]
+    body = " ".join(without_headers(text).split())
+    groups = (*own, *([f"text {sha256_bytes(body.encode())}"] if body else ()))
+    subject = subject_of(headers.get("subject", ""))
+    threads = (*groups, *message_ids(headers.get("references", "")))
+    if subject:
+        threads += (f"subject {label} {subject}",)
+    return TextRow(identifier, text, None, label, groups, threads)

@@ -27,8 +27,6 @@ class TextOptions(Strict):
     # how classes are written in the label column, in the order of `classes`; by default 0, 1, 2, ...
     written: tuple[str, ...] | None = None
     only: RowFilter | None = None
-    # label of a file's rows where the publisher withholds them
-    withheld: int | None = None
     # GLUE: the task's short name
     task: str | None = None
 

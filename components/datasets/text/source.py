@@ -8,15 +8,15 @@ from dataclasses import dataclass
 class TextRow:
     """One text, or a pair of them. `label` is an index into the classes, or the target of a regression.
 
-    `group` names what must stay in one split, `thread` what may be asked to; None where nothing belongs to the row.
+    Rows that share one of `groups` must stay in one split; those that share one of `threads` may be asked to.
     """
 
     id: str
     text: str
     second: str | None
     label: int | float
-    group: str | None = None
-    thread: str | None = None
+    groups: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,9 @@ def _reduce(folder: Path, pairs: bool) -> Reduced:
         reduced.groups += batch["group"]
         for text, second in zip(batch["text"], batch["second"] if pairs else [""] * len(batch["text"]), strict=True):
             whole = f"{text}\x1f{second}" if pairs else text
-            reduced.identities.append(sha256_bytes(" ".join(whole.split()).encode()))
+            # each side for itself, since the mark between them counts as a blank
+            sides = (" ".join(side.split()) for side in (text, second))
+            reduced.identities.append(sha256_bytes("\x1f".join(sides).encode()))
             reduced.lengths.append(max(len(text), len(second)))
             reduced.words.append(len(text.split()) + len(second.split()))
             reduced.beyond_ascii.append(1 - len(whole.encode("ascii", "ignore")) / max(len(whole), 1))
