@@ -87,3 +87,15 @@ def test_changed_absent_and_unpinned_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / FILES[0]).write_text('{"format": "quintet-pin/1", "entry": "test-sets", "files": {}}')
     with pytest.raises(DataError, match=r"pins the files none, allowed are those of the catalogue, sets\.tle"):
         fetch(entry, tmp_path)
+
+
+def test_a_live_file_is_taken_up_to_its_own_limit(tmp_path: Path) -> None:
+    with serving(Site(CONTENT)) as site:
+        entry = entry_of(None, [{"url": site.url}])
+        (file,) = entry.files
+        small = entry.model_copy(update={"files": (file.model_copy(update={"limit_bytes": len(CONTENT) - 1}),)})
+        with pytest.raises(DataError, match=rf"more than the {len(CONTENT) - 1} bytes expected came"):
+            fetch(small, tmp_path)
+        assert left_files(tmp_path) == []
+        exact = entry.model_copy(update={"files": (file.model_copy(update={"limit_bytes": len(CONTENT)}),)})
+        assert fetch(exact, tmp_path).paths[0].read_bytes() == CONTENT

@@ -18,7 +18,7 @@ from components.quality.language.gate import LONG_LINE, gate, long_lines, observ
 # the end of a line is token 0, <unk> token 1
 WORDS = ["<eos>", "<unk>", *(f"word{i}" for i in range(48))]
 SIZES = {"train": 6000, "validation": 900, "test": 901}
-OPTIONS = GateOptions(min_rows=7000, max_most_frequent=0.2, expected_tokens=SIZES)
+OPTIONS = GateOptions(min_rows=7000, max_most_frequent=0.2, expected_tokens=SIZES, expected_vocabulary=50)
 
 
 @pytest.fixture
@@ -77,6 +77,7 @@ CONTROLS: list[tuple[str, Callable[[Path], None], str]] = [
     ("another rank", edit("test", lambda array: array.reshape(1, -1)), "streams/form"),
     ("token out of range", edit("test", put(50, slice(3, 4))), "streams/vocabulary"),
     ("a token too many", edit("test", lambda array: np.append(array, array[-1:])), "counts/published"),
+    ("words too many", other_words, "vocabulary/published"),
     ("unknown tokens", edit("test", put(1, slice(0, None, 3))), "tokens/unknown_in_test"),
     ("one token throughout", edit("validation", put(7, slice(0, None, 4))), "tokens/most_frequent_in_validation"),
     ("no line ends", edit("test", lambda array: np.maximum(array, 2)), "tokens/without_line_ends_in_test"),

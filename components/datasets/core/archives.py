@@ -23,6 +23,12 @@ from components.errors import DataError
 
 CHUNK_BYTES = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
+# The second is that of a zip archive without members.
+ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
+# A tar archive ends with blocks of zeros.
+TAR_BLOCK_BYTES = 512
+# No text has a longer line; a file of one line is not gathered in memory whole.
+LINE_BYTES = 1 << 26
 # Names listed where the wanted one is not there.
 NAMES_SHOWN = 6
 
@@ -86,7 +92,10 @@ def file_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def decoded_lines(path: Path, place: str, chunks: Iterator[bytes], encoding: str = "utf-8") -> Iterator[str]:
-    """Lines (ended by a line feed) of text that comes in pieces. `place` goes before the line's number in an error."""
+    """Lines (ended by a line feed) of text that comes in pieces. `place` goes before the line's number in an error.
+
+    Raises DataError for NUL, for bytes that are not `encoding`, and for a line of more than LINE_BYTES.
+    """
     number = 0
     rest = b""
     for chunk in chunks:
@@ -94,6 +103,9 @@ def decoded_lines(path: Path, place: str, chunks: Iterator[bytes], encoding: str
         for line in whole:
             number += 1
             yield _decoded(path, f"{place}line {number}", line, encoding)
+        if len(rest) > LINE_BYTES:
+            came = f"a line of more than {LINE_BYTES:,} bytes"
+            raise fault(path, f"{place}line {number + 1}", came, f"at most {LINE_BYTES:,}")
     if rest:
         yield _decoded(path, f"{place}line {number + 1}", rest, encoding)
 
@@ -117,7 +129,8 @@ def members(path: Path, limits: Limits) -> Iterator[Member]:
     """
     head = readable_head(path)
     seen: set[str] = set()
-    source = _zip_members if zipfile.is_zipfile(path) and not head.startswith(GZIP_MAGIC) else _tar_members
+    # by its beginning: the end of a tar archive may hold a whole zip archive
+    source = _zip_members if head.startswith(ZIP_MAGICS) else _tar_members
     for member in source(path, limits):
         if member.name in seen:
             raise fault(path, f"member {member.name}", "the same name again", "one member of each name")
@@ -190,9 +203,15 @@ def _tar_members(path: Path, limits: Limits) -> Iterator[Member]:
                 _allow_size(path, name, info.size, limits)
                 stream = archive.extractfile(info)
                 yield Member(path, name, info.size, stream, limits.member_bytes)  # type: ignore[arg-type]
+            end = archive.offset
         # a compressed file that is cut behind the last member shows it only here
         while counted.read(CHUNK_BYTES):
             pass
+        # tarfile takes a spoilt header, and the end of the file, for the end of the archive
+        if counted.last_filled > end:
+            raise fault(path, f"byte {end + 1}", "something that is no member", "a complete archive, fetched again")
+        if counted.count < end + TAR_BLOCK_BYTES:
+            raise fault(path, f"byte {end + 1}", "the end of the file", "a complete archive, fetched again")
 
 
 def _zip_members(path: Path, limits: Limits) -> Iterator[Member]:
@@ -223,22 +242,28 @@ def _decompressed(file: BinaryIO) -> BinaryIO:
 
 
 class _Counted(io.RawIOBase):
-    """A stream that ends in an error once more than `limit` bytes have come from it."""
+    """A stream that ends in an error once more than `limit` bytes have come from it.
+
+    `count`: bytes that have come; `last_filled`: how many up to the last one that is not zero.
+    """
 
     def __init__(self, path: Path, stream: BinaryIO, limit: int):
         super().__init__()
         self._path = path
         self._stream = stream
         self._limit = limit
-        self._count = 0
+        self.count = 0
+        self.last_filled = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
         chunk = self._stream.read(len(buffer))
-        self._count += len(chunk)
-        if self._count > self._limit:
+        if filled := len(chunk.rstrip(b"\0")):
+            self.last_filled = self.count + filled
+        self.count += len(chunk)
+        if self.count > self._limit:
             raise _too_large(self._path, "", self._limit)
         buffer[: len(chunk)] = chunk
         return len(chunk)

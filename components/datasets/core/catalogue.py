@@ -121,6 +121,8 @@ class DataFile(Strict):
     split: Literal["train", "validation", "test", "unlabelled"] | None = None
     sha256: Sha256 | None = None
     bytes: int | None = Field(default=None, ge=1)
+    # the most that is taken of a live file, whose size nobody knows beforehand
+    limit_bytes: int = Field(default=1 << 28, ge=1)
     sources: tuple[Source, ...] = Field(min_length=1)
 
     @property

@@ -57,6 +57,7 @@ class ResumingDownloader:
         sha256: str | None,
         size: int | None,
         *,
+        limit: int = LIVE_LIMIT_BYTES,
         progress: Progress | None = None,
         attempts: int = 3,
         pause_seconds: float = 0.5,
@@ -64,6 +65,7 @@ class ResumingDownloader:
         self.partial = partial
         self.sha256 = sha256
         self.size = size
+        self.limit = limit
         self.progress = progress
         self.attempts = attempts
         self.pause_seconds = pause_seconds
@@ -120,7 +122,7 @@ class ResumingDownloader:
         if answer.status_code == 206 and not resumed:
             raise SourceError(f"the server sent another range than asked: {answer.headers.get('Content-Range')!r}")
         count = had if resumed else 0
-        limit = self.size if self.size is not None else LIVE_LIMIT_BYTES
+        limit = self.size if self.size is not None else self.limit
         with self.partial.open("ab" if resumed else "wb") as file:
             for chunk in answer.iter_content(CHUNK_BYTES):
                 complaint = html_complaint(chunk) if count == 0 else None

@@ -29,7 +29,6 @@ from components.datasets.core.catalogue import (
     UrlSource,
 )
 from components.datasets.core.download import (
-    LIVE_LIMIT_BYTES,
     Progress,
     ResumingDownloader,
     SourceError,
@@ -130,7 +129,7 @@ def _from_url(source: UrlSource, file: DataFile, target: Path, place: Place) -> 
     # one partial file for each address and expected content: another catalogue never continues it
     mark = sha256_bytes(f"{source.url} {sha256}".encode())[:16]
     partial = place.root / PARTIALS_PATH / f"{file.name}.{mark}.part"
-    downloader = ResumingDownloader(partial, sha256, size, progress=place.progress)
+    downloader = ResumingDownloader(partial, sha256, size, limit=file.limit_bytes, progress=place.progress)
     arrived = partial.with_suffix(".packed") if source.unpack else target
     # pooch tells of each download in its own words; ours are in the answer
     pooch.get_logger().setLevel(logging.WARNING)
@@ -158,7 +157,7 @@ def require_packed_content(path: Path, file: DataFile) -> None:
     """Raise DifferentContentError unless the gzip file at `path` unpacks to the catalogued content."""
     digest, count = hashlib.sha256(), 0
     try:
-        for chunk in gunzip(path, file.bytes or LIVE_LIMIT_BYTES):
+        for chunk in gunzip(path, file.bytes or file.limit_bytes):
             digest.update(chunk)
             count += len(chunk)
     except DataError as error:
@@ -177,7 +176,7 @@ def _copy_verified(path: Path, file: DataFile, target: Path, unpack: str | None)
     try:
         if unpack:
             with Path(name).open("wb") as opened:
-                opened.writelines(gunzip(path, file.bytes or LIVE_LIMIT_BYTES))
+                opened.writelines(gunzip(path, file.bytes or file.limit_bytes))
         else:
             shutil.copyfile(path, name)
         copied = sha256_file(Path(name))

@@ -46,4 +46,6 @@ class GateOptions(Strict):
     max_lines_across: float = Field(default=0.01, ge=0, lt=1)
     # tokens with <eos>, as the publisher or the field counts them
     expected_tokens: Counts = Counts()
+    # different tokens with <unk> and <eos>, as published; null where nothing was
+    expected_vocabulary: int | None = Field(default=None, ge=3)
     drift: DriftOptions = DriftOptions()

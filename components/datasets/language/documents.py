@@ -1,16 +1,16 @@
 """Whole documents into train, validation and test, in the order in which they stand."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
-from components.datasets.language.source import LanguageSource
+from components.datasets.language.source import LanguageSource, Lines
 from components.errors import DataError
 
 
-def deal_out(source: LanguageSource, validation: float, test: float) -> dict[str, Callable[[], Iterator[str]]]:
+def deal_out(name: str, source: LanguageSource, validation: float, test: float) -> dict[str, Lines]:
     """All parts one after the other, cut at documents so that about these fractions of the words come last.
 
-    Only the positions of documents are held in memory. Raises DataError where there are too few documents.
+    Only the positions of documents are held in memory. Raises DataError where there are too few documents in `name`.
     """
 
     def lines() -> Iterator[str]:
@@ -32,8 +32,8 @@ def deal_out(source: LanguageSource, validation: float, test: float) -> dict[str
     second = _cut(before, words * (1 - test), begins)
     if not 0 < first < second < number:
         raise DataError(
-            f"{len(begins)} documents cannot be dealt out to train, validation and test; take more text, or "
-            "other fractions"
+            f"{name}: got {len(begins)} documents, allowed are as many as train, validation and test need at these "
+            "fractions; take more text, or change prepare.validation and prepare.test in conf/dataset/"
         )
     return {
         "train": lambda: islice(lines(), first),

@@ -1,7 +1,7 @@
 """Streams of tokens as a kind of data: train.npy, validation.npy, test.npy (tokens,) and vocabulary.json."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from components.datasets.language.config import GateOptions, PrepareOptions
 
 if TYPE_CHECKING:
     from components.datasets.core.catalogue import Entry
-    from components.datasets.language.source import LanguageSource
+    from components.datasets.language.source import LanguageSource, Lines
     from components.progress import Tell
 
 READERS = ("wikitext-tokens", "wikitext-archive", "language-text", "language-csv")
@@ -18,9 +18,6 @@ TOKENS_AT_ONCE = 1 << 16
 SMALL = 1 << 16
 
 __all__ = ["READERS", "GateOptions", "PrepareOptions", "prepare"]
-
-# Begins to yield the tokens of a split.
-Tokens = Callable[[], Iterator[str]]
 
 
 def prepare(
@@ -36,13 +33,14 @@ def prepare(
     from components.files import write_json
 
     source: LanguageSource = reader_named(entry.reader)(paths, entry)
-    lines, published = _split(source, options)
+    lines, published = _split(entry.name, source, options)
 
     def tokens(split: str) -> Iterator[str]:
         limit = getattr(options.tokens, split)
         return islice(tokens_of(lines[split](), options.unit), limit)
 
-    vocabulary = Vocabulary.of(tokens("train"), options.unit, options.max_vocabulary)
+    counted = chain.from_iterable(_batches(tokens("train"), tell))
+    vocabulary = Vocabulary.of(counted, options.unit, options.max_vocabulary)
     dtype = np.uint16 if len(vocabulary) <= SMALL else np.uint32
     counts: dict[str, int] = {}
     unknown: dict[str, int] = {}
@@ -50,18 +48,18 @@ def prepare(
         unknown[split] = 0
 
         def pieces(split: str = split) -> Iterator[Any]:
-            stream = tokens(split)
-            done = 0
-            while piece := list(islice(stream, TOKENS_AT_ONCE)):
-                numbers = np.fromiter((vocabulary.number(token) for token in piece), dtype=dtype, count=len(piece))
-                unknown[split] += sum(numbers == vocabulary.unknown) if vocabulary.unknown is not None else 0
-                done += len(piece)
-                tell(done, None)
+            for piece in _batches(tokens(split), tell):
+                numbers = np.fromiter(map(vocabulary.number, piece), dtype=dtype, count=len(piece))
+                if vocabulary.unknown is not None:
+                    unknown[split] += int(np.count_nonzero(numbers == vocabulary.unknown))
                 yield numbers
 
         counts[split] = append_values(folder / f"{split}.npy", pieces(), dtype)
         if counts[split] == 0:
-            raise DataError(f"{entry.name}: nothing is left for {split}; take more text, or other fractions")
+            raise DataError(
+                f"{entry.name}: got no tokens for {split}, allowed is one or more; take more text, or change "
+                "prepare.validation and prepare.test in conf/dataset/"
+            )
     write_json(folder / "vocabulary.json", {"unit": options.unit, "tokens": vocabulary.words})
     total = sum(counts.values())
     return {
@@ -73,8 +71,17 @@ def prepare(
         "counts": None,
         "unit": options.unit,
         "vocabulary": len(vocabulary),
-        "unknown": {split: int(count) for split, count in unknown.items()},
+        "unknown": unknown,
     }
+
+
+def _batches(tokens: Iterator[str], tell: "Tell") -> Iterator[list[str]]:
+    """The tokens in lists, with word of how many have come."""
+    done = 0
+    while batch := list(islice(tokens, TOKENS_AT_ONCE)):
+        done += len(batch)
+        tell(done, None)
+        yield batch
 
 
 def _all_tokens(source: "LanguageSource", unit: str) -> int:
@@ -83,9 +90,7 @@ def _all_tokens(source: "LanguageSource", unit: str) -> int:
     return sum(1 for lines in source.parts.values() for _ in tokens_of(lines(), unit))
 
 
-def _split(
-    source: "LanguageSource", options: PrepareOptions
-) -> "tuple[dict[str, Callable[[], Iterator[str]]], list[str]]":
+def _split(name: str, source: "LanguageSource", options: PrepareOptions) -> "tuple[dict[str, Lines], list[str]]":
     """The lines of each split, and the splits that the publisher made."""
     from components.arrays import SPLITS
     from components.datasets.language.documents import deal_out
@@ -93,4 +98,4 @@ def _split(
     published = [split for split in SPLITS if split in source.parts]
     if len(published) == len(SPLITS):
         return dict(source.parts), published
-    return deal_out(source, options.validation, options.test), published
+    return deal_out(name, source, options.validation, options.test), published

@@ -51,7 +51,8 @@ def _column(path: Path, options: CsvOptions) -> Lines:
         header = next(records, [])
         for name in (options.text, options.column):
             if header.count(name) != 1:
-                raise fault(path, "header", f"no column {name!r} (it has {', '.join(header)})", f"a column {name}")
+                came = f"{header.count(name)} columns {name!r} (it has {', '.join(header)})"
+                raise fault(path, "header", came, f"one column {name}")
         text, column = header.index(options.text), header.index(options.column)
         for fields in records:
             if fields[column] == options.value:

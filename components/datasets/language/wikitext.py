@@ -32,9 +32,10 @@ def is_title(before: str, line: str) -> bool:
 
 def read_tokens(paths: Sequence[Path], entry: Entry) -> LanguageSource:
     """The lines of files, plain or gzip, each with its split. Raises DataError with the line at fault."""
-    if any(file.split is None for file in entry.files):
-        raise ConfigError(f"{entry.name} in data/catalogue.yaml needs `split` for each file")
-    parts = {str(file.split): _file(path) for file, path in zip(entry.files, paths, strict=True)}
+    splits = [str(file.split) for file in entry.files if file.split is not None]
+    if len(set(splits)) != len(entry.files):
+        raise ConfigError(f"{entry.name} in data/catalogue.yaml needs a `split` of its own for each file")
+    parts = {split: _file(path) for split, path in zip(splits, paths, strict=True)}
     return LanguageSource(parts, is_title)
 
 

@@ -62,6 +62,7 @@ def gate(folder: Path, options: GateOptions, *, subject: str, docs_folder: Path 
     suites = (
         structure,
         _counts(streams, options),
+        _size(vocabulary, options),
         _tokens(streams, vocabulary, options),
         _lines(streams, vocabulary, options),
         drift.suite(_observations(streams, vocabulary)),
@@ -137,6 +138,15 @@ def _counts(streams: dict[str, NDArray[Any]], options: GateOptions) -> Suite:
     expected = f"the published numbers of tokens: {wanted_of or 'none are stated'} (expected_tokens)"
     return facts_suite(
         "counts", facts, ("split",), between("counts/published", ("off", "tokens"), 0, 0, expected, SOURCE)
+    )
+
+
+def _size(vocabulary: Vocabulary, options: GateOptions) -> Suite:
+    wanted = options.expected_vocabulary
+    facts = [{"of": "all splits", "words": vocabulary.size, "off": 0 if wanted is None else vocabulary.size - wanted}]
+    expected = f"the published number of words: {wanted or 'none is stated'} (expected_vocabulary)"
+    return facts_suite(
+        "vocabulary", facts, ("of",), between("vocabulary/published", ("off", "words"), 0, 0, expected, SOURCE)
     )
 
 
