@@ -66,6 +66,9 @@ def test_manifests_name_what_dvc_keeps(by_flow: First) -> None:
     compared = 0
     for stages in by_flow.copy.lock().values():
         for path, md5 in stages.items():
+            # the lock that came with the clone also names stages of another scale, which did not run here
+            if not (by_flow.copy.root / path).exists():
+                continue
             manifest = read_json(by_flow.copy.root / path / "manifest.json")
             kept = {entry["relpath"]: entry["md5"] for entry in read_json(cached(by_flow.copy, md5))}
             assert set(kept) == {*manifest["outputs"], "manifest.json"}

@@ -78,6 +78,13 @@ def test_a_broken_conf_is_a_fault_of_the_configuration(toy: Toy) -> None:
 REAL = Path(__file__).parents[2]
 
 
+def real_configuration(root: Path) -> None:
+    """The project's own conf/, and the catalogue that it speaks of."""
+    shutil.copytree(REAL / "conf", root / "conf")
+    (root / "data").mkdir()
+    shutil.copy(REAL / "data" / "catalogue.yaml", root / "data")
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -92,7 +99,7 @@ REAL = Path(__file__).parents[2]
 def test_a_value_that_no_stage_would_take_is_refused_before_anything_is_written(
     tmp_path: Path, override: str, message: str
 ) -> None:
-    shutil.copytree(REAL / "conf", tmp_path / "conf")
+    real_configuration(tmp_path)
     (tmp_path / "params.yaml").write_text("scale: before\n")
     with pytest.raises(ConfigError, match=re.escape(message)):
         compose(tmp_path, "tiny", [override])
@@ -101,7 +108,7 @@ def test_a_value_that_no_stage_would_take_is_refused_before_anything_is_written(
 
 
 def test_a_params_file_edited_by_hand_is_checked_too(tmp_path: Path) -> None:
-    shutil.copytree(REAL / "conf", tmp_path / "conf")
+    real_configuration(tmp_path)
     compose(tmp_path, "tiny", [])
     edited = (tmp_path / "params.yaml").read_text().replace("batch_size: 128", "batch_size: none", 1)
     (tmp_path / "params.yaml").write_text(edited)

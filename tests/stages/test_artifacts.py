@@ -70,7 +70,7 @@ def test_only_declared_folders_are_found(project: Path) -> None:
 def test_a_data_set_is_named_by_its_entry_and_the_digest_of_its_files(project: Path) -> None:
     assert dataset_reference(context(project), "sample", "train") == {
         "name": "some-entry",
-        "digest": digest_of({"table.csv": "cd" * 32}),
+        "digest": digest_of({"table.csv": "cd" * 32, "summary.json": "ef" * 32}),
         "context": "train",
     }
     write_json(project / "data" / "prepared" / "sample" / "summary.json", {})

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from components.progress import Tell
 
 READERS = ("wikitext-tokens", "wikitext-archive", "language-text", "language-csv")
-TOKENS_AT_ONCE = 1 << 16
+# Few enough that they stay in the processor's cache.
+TOKENS_AT_ONCE = 1 << 12
 # Numbers up to 65,535 fit into two bytes.
 SMALL = 1 << 16
 
