@@ -152,6 +152,41 @@ def test_what_does_not_fit_the_kind_of_data_is_refused_before_any_stage_starts(
     assert "\n" not in str(caught.value)
 
 
+FEATURES = {
+    "dataset": "texts",
+    "compute": {"encoder": {"entry": "minilm-l6"}, "max_tokens": 32},
+}
+TEXTS = {"kind": "text", "source": "text", "entry": "rotten-tomatoes", "prepare": {"seed": 1}, "gate": {"min_rows": 1}}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, ""),
+        ({"dataset": "orbits"}, "'orbits' is of kind 'orbital', allowed is 'text'"),
+        ({"dataset": "nowhere"}, "there is no dataset 'nowhere' in params.yaml"),
+        ({"compute": {"encoder": {"entry": "mnist"}, "max_tokens": 32}}, "entry 'mnist' is read by 'images-idx'"),
+        ({"compute": {"encoder": {"entry": "minilm"}, "max_tokens": 32}}, "there is no data set 'minilm'"),
+        ({"compute": {"encoder": {"entry": "minilm-l6"}, "max_tokens": 1}}, "greater than or equal to 2 (got 1)"),
+        ({"compute": {"encoder": {}, "max_tokens": 32}}, "either an `entry` of the catalogue or a `huggingface` name"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused_before_any_stage_starts(
+    change: Content, said: str, tmp_path: Path
+) -> None:
+    content = small()
+    content["datasets"]["texts"] = TEXTS
+    content["features"] = {"some": {**FEATURES, **change}}
+    config = load(content, tmp_path)
+    if not said:
+        check_datasets(config, CATALOGUE)
+        return
+    with pytest.raises(UsageError) as caught:
+        check_datasets(config, CATALOGUE)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 FAULTS = [
     ("experiments.kinds.seed", None, "valid integer"),
     ("experiments.kinds.seed", True, "valid integer"),

@@ -36,6 +36,7 @@ class Kind(Protocol):
         """
 
 
+ENCODER_READER = "encoder-files"
 KINDS = {
     "orbital": "components.datasets.orbital.kind",
     "images": "components.datasets.images.kind",
@@ -68,8 +69,12 @@ def check_datasets(config: Config, catalogue: "Catalogue") -> None:
             raise ConfigError(
                 f"features.{name}: dataset {features.dataset!r} is of kind {of_kind!r}, allowed is 'text'"
             )
-        if features.compute.encoder.entry is not None:
-            catalogue.entry(features.compute.encoder.entry)
+        encoder = features.compute.encoder.entry
+        if encoder is not None and catalogue.entry(encoder).reader != ENCODER_READER:
+            raise ConfigError(
+                f"features.{name}: entry {encoder!r} is read by {catalogue.entry(encoder).reader!r}, allowed is an "
+                f"encoder (reader {ENCODER_READER!r}), such as minilm-l6"
+            )
 
 
 def require_reader(name: str, dataset: DatasetConfig, entry: "Entry") -> None:

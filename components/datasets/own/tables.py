@@ -23,6 +23,10 @@ def propose_table(path: Path, wishes: Wishes) -> Proposal:
         raise fault(path, "", "no rows", "a header and one row or more")
     if len(set(header)) != len(header):
         raise fault(path, "header", f"column {Counter(header).most_common(1)[0][0]!r} twice", "each name once")
+    separators = [separator for separator in ";\t|" if separator in header[0]]
+    if len(header) == 1 and separators:
+        came = f"one column {shown_value(header[0])}, perhaps separated by {separators[0]!r}"
+        raise fault(path, "header", came, "columns separated by commas")
     columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
     text = _wished(path, wishes.text, header, "--text") or _longest(path, columns)
     label = _wished(path, wishes.label, header, "--label") or _label(path, columns, text)
