@@ -101,7 +101,7 @@ def _dataset(name: str, proposal: Any) -> dict[str, Any]:
 
     prepare = {"seed": SEED, "validation": 0.1, "test": 0.2, "drop_duplicates": ["within", "across"]}
     known = kind_named(proposal.kind).PrepareOptions.model_fields
-    prepare = {key: value for key, value in prepare.items() if key in known}
+    prepare = {**{key: value for key, value in prepare.items() if key in known}, **proposal.prepare}
     gate = {"min_rows": 10, "max_share_drift": 0.3, **proposal.gate}
     asked = kind_named(proposal.kind).GateOptions.model_fields
     gate = {key: value for key, value in gate.items() if key in asked}

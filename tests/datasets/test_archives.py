@@ -101,6 +101,35 @@ def test_what_a_header_says_is_not_believed(tmp_path: Path) -> None:
     refused(path, "member small: got a broken archive")
 
 
+@pytest.mark.parametrize("form", list(MAKERS))
+def test_folders_are_limited_too(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "a"
+
+    def folders(count: int) -> bytes:
+        stream = io.BytesIO()
+        if form == "zip":
+            with zipfile.ZipFile(stream, "w") as archive:
+                for i in range(count):
+                    archive.writestr(f"folder{i}/", b"")
+                archive.writestr("one", b"1")
+        else:
+            with tarfile.open(fileobj=stream, mode="w" if form == "tar" else "w:gz") as tar:
+                for i in range(count):
+                    info = tarfile.TarInfo(f"folder{i}")
+                    info.type = tarfile.DIRTYPE
+                    tar.addfile(info)
+                last = tarfile.TarInfo("one")
+                last.size = 1
+                tar.addfile(last, io.BytesIO(b"1"))
+        return stream.getvalue()
+
+    limits = Limits(member_bytes=10, total_bytes=1 << 20, members=20)
+    path.write_bytes(folders(39))
+    assert content(path, limits) == {"one": b"1"}
+    path.write_bytes(folders(40))
+    refused(path, "more than 40 members and folders", limits)
+
+
 def bomb() -> bytes:
     return gzip.compress(bytes(50_000_000), compresslevel=9)
 
@@ -147,7 +176,21 @@ def test_links_and_devices_in_a_tar_are_refused(tmp_path: Path, kind: bytes) -> 
         archive.addfile(info)
     path = tmp_path / "a.tar"
     path.write_bytes(stream.getvalue())
-    refused(path, "member link: got a link or a device")
+    refused(path, "member link: got a link, a device or a file with holes")
+
+
+def test_a_file_with_holes_in_a_tar_is_refused(tmp_path: Path) -> None:
+    # the old form of GNU: a map of one piece of 1 byte, in a file of 9,000
+    header = bytearray(tarfile.TarInfo("holes").tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = b"00000000001\0"
+    header[156:157] = b"S"
+    header[386:410] = b"00000000000\0" + b"00000000001\0"
+    header[483:495] = b"%011o\0" % 9_000
+    header[148:156] = b"        "
+    header[148:156] = b"%06o\0 " % sum(header)
+    path = tmp_path / "a.tar"
+    path.write_bytes(bytes(header) + b"x" + bytes(511) + bytes(1024))
+    refused(path, "member holes: got a link, a device or a file with holes")
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
@@ -156,7 +199,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
         info = zipfile.ZipInfo("link")
         info.external_attr = 0o120777 << 16
         archive.writestr(info, "/etc/passwd")
-    refused(path, "member link: got a link or a device")
+    refused(path, "member link: got a link, a device or a file with holes")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -245,6 +288,61 @@ def test_a_flipped_byte_of_content_is_noticed(tmp_path: Path, form: str) -> None
         path.write_bytes(bytes(changed))
         with pytest.raises(DataError):
             content(path)
+
+
+def outcome(path: Path) -> dict[str, bytes] | None:
+    """The content, or None where it is refused."""
+    try:
+        return content(path)
+    except DataError:
+        return None
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(["tar.gz", "zip"]),
+    st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_size=1, max_size=3),
+)
+def test_flipped_bytes_never_change_content_nor_end_otherwise_than_in_a_data_error(
+    tmp_path_factory: pytest.TempPathFactory, form: str, flips: list[tuple[int, int]]
+) -> None:
+    files = {f"d/f{i}": bytes([97 + i]) * 300 for i in range(3)}
+    whole = bytearray(MAKERS[form](files))
+    for place, value in flips:
+        whole[place % len(whole)] = value
+    path = tmp_path_factory.mktemp("flipped") / "a"
+    path.write_bytes(bytes(whole))
+    came = outcome(path)
+    # a flipped name is all that may come through
+    assert came is None or list(came.values()) == list(files.values())
+
+
+def unknown_packing(packed: bytes) -> bytes:
+    """Both headers name a way of packing that does not exist."""
+    changed = bytearray(packed)
+    for place, marker in ((8, b"PK\x03\x04"), (10, b"PK\x01\x02")):
+        changed[changed.index(marker) + place] = 77
+    return bytes(changed)
+
+
+def swallowed(packed: bytes) -> bytes:
+    """The comment of the first record of the directory is said to be as long as the second record."""
+    changed = bytearray(packed)
+    first = changed.index(b"PK\x01\x02")
+    second = changed.index(b"PK\x01\x02", first + 1)
+    third = changed.index(b"PK\x01\x02", second + 1)
+    changed[first + 32 : first + 34] = struct.pack("<H", third - second)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [(unknown_packing, "a broken archive"), (swallowed, "got 2 members, allowed is the 3 that its last record tells")],
+)
+def test_spoilt_records_of_a_zip(tmp_path: Path, spoil: Callable[[bytes], bytes], told: str) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(spoil(zip_bytes(FILES)))
+    refused(path, told)
 
 
 @pytest.mark.parametrize("name", ["absent.zip", ""])

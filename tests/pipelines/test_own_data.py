@@ -110,6 +110,28 @@ def test_labelled_lines_become_an_entry(checkout: Path, tmp_path: Path) -> None:
     assert "100 lines of a label, a tab and a text" in said
 
 
+@pytest.mark.parametrize(("words", "unit"), [(40, "word"), (5000, "byte")])
+def test_plain_text_becomes_language_by_words_or_bytes(checkout: Path, tmp_path: Path, words: int, unit: str) -> None:
+    generator = np.random.default_rng(7)
+    drawn = [f"word{number}" for number in generator.integers(words, size=4000).tolist()]
+    lines = [" ".join(drawn[start : start + 8]) for start in range(0, len(drawn), 8)]
+    # repeated headings and blank lines are in any text
+    (tmp_path / "notes.txt").write_text("\n\nA heading\n".join(lines), encoding="utf-8")
+    added, said = add(checkout, tmp_path / "notes.txt")
+    assert added
+    for told in ("mine: kind language, read by language-text", "999 lines of text, 4998 words", f"tokens: {unit}s"):
+        assert told in said
+    entry = load_catalogue(checkout).entry("mine")
+    paths = fetch(entry, checkout).paths
+    inspection = inspect(checkout, "mine", dataset_named(checkout, "mine"), entry, paths)
+    assert inspection.report.verdict == "passed"
+    assert inspection.summary["unit"] == unit
+    # each blank line is one <eos>, or one line feed
+    in_words = 4998 + 999 + 499
+    in_bytes = len(paths[0].read_bytes()) + 1
+    assert inspection.summary["rows"] == {"word": in_words, "byte": in_bytes}[unit]
+
+
 def test_nothing_is_written_where_the_user_declines(checkout: Path, tmp_path: Path) -> None:
     before = everything(checkout)
     added, _ = add(checkout, table(tmp_path / "reviews.csv"), answer=False)
@@ -133,6 +155,7 @@ FAULTS = [
         "a.csv", b"review,x,z\na b,1,1\nc d,2,2\ne f,1,2\ng h,2,1\n", "2 columns that could be", id="no label"
     ),
     pytest.param("a.txt", b"\n\n", "no text", id="blank"),
+    pytest.param("a.txt", b"word\n", "mine: got 1 documents", id="one word"),
 ]
 
 

@@ -13,7 +13,7 @@ from components.files import read_json, write_json
 from components.quality.core.drift import Drift
 from components.quality.core.profile import profile_of
 from components.quality.core.report import GateReport
-from components.quality.language.gate import LONG_LINE, gate, long_lines, observations
+from components.quality.language.gate import LONG_LINES, gate, long_lines, observations
 
 # the end of a line is token 0, <unk> token 1
 WORDS = ["<eos>", "<unk>", *(f"word{i}" for i in range(48))]
@@ -114,11 +114,39 @@ def test_lines_are_the_same_wherever_a_piece_ends(folder: Path, monkeypatch: pyt
     from components.quality.language import gate as module
 
     stream = open_array(folder / "train.npy")
-    whole = list(long_lines(stream, 0))
+    least = LONG_LINES["word"]
+    whole = list(long_lines(stream, 0, least))
     assert len(whole) > 100
-    assert all(length >= LONG_LINE for _, length in whole)
+    assert all(length >= least for _, length in whole)
     monkeypatch.setattr(module, "TOKENS_AT_ONCE", 17)
-    assert list(long_lines(stream, 0)) == whole
+    assert list(long_lines(stream, 0, least)) == whole
+
+
+def test_unknown_tokens_that_train_has_none_of_are_not_unused(folder: Path) -> None:
+    edit("train", put(2, slice(7, None, 200)))(folder)
+    assert 1 not in open_array(folder / "train.npy")
+    options = OPTIONS.model_copy(update={"max_unused": 0.0})
+    assert judge(folder, options).findings == ()
+    edit("train", lambda array: np.where(array == 49, 48, array).astype(np.uint16))(folder)
+    assert refused(judge(folder, options)) == {"tokens/unused_vocabulary_in_train"}
+
+
+@pytest.mark.parametrize(("length", "verdict"), [(99, "passed"), (100, "refused")])
+def test_lines_of_bytes_are_long_from_a_hundred(tmp_path: Path, length: int, verdict: str) -> None:
+    generator = np.random.default_rng(1)
+
+    def lines(count: int) -> list[int]:
+        drawn = (generator.integers(97, 123, 150).tolist() for _ in range(count))
+        return [byte for line in drawn for byte in [*line, 10]]
+
+    same = [*generator.integers(97, 123, length).tolist(), 10]
+    for split, count in (("train", 80), ("validation", 10), ("test", 10)):
+        stream = np.array(lines(count) + (same if split != "validation" else []), dtype=np.uint16)
+        save_array(tmp_path / f"{split}.npy", stream)
+    write_json(tmp_path / "vocabulary.json", {"unit": "byte", "tokens": [chr(number) for number in range(256)]})
+    report = judge(tmp_path, GateOptions(min_rows=100))
+    assert report.verdict == verdict
+    assert refused(report) <= {"lines/long_lines_of_test_in_train"}
 
 
 def test_drift_from_the_accepted_version_is_refused(folder: Path) -> None:

@@ -8,6 +8,7 @@ refused although nothing is written, since such an archive is not the one its pu
 import gzip
 import io
 import lzma
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -29,11 +30,28 @@ ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 TAR_BLOCK_BYTES = 512
 # No text has a longer line; a file of one line is not gathered in memory whole.
 LINE_BYTES = 1 << 26
+# The last record of a zip archive, with the longest comment that may follow it; where it holds the number of members,
+# and the number that stands for one told elsewhere.
+ZIP_END_MAGIC = b"PK\x05\x06"
+ZIP_END_BYTES = 22 + 0xFFFF
+ZIP_END_COUNT = 10
+ZIP_COUNT_ELSEWHERE = 0xFFFF
 # Names listed where the wanted one is not there.
 NAMES_SHOWN = 6
 
 # A broken archive shows itself by any of these, depending on where it is broken.
-_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, ValueError)
+# NotImplementedError: zipfile does not know a way of packing, which a flipped byte makes as well.
+_BROKEN = (
+    OSError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    ValueError,
+    struct.error,
+    NotImplementedError,
+)
 _ENCRYPTED = 0x1
 
 
@@ -194,12 +212,14 @@ def _tar_members(path: Path, limits: Limits) -> Iterator[Member]:
     with path.open("rb") as file, _broken_told(path, ""):
         counted = _Counted(path, _decompressed(file), limits.total_bytes)
         with tarfile.open(fileobj=io.BufferedReader(counted, CHUNK_BYTES), mode="r|") as archive:
-            for info in archive:
+            for number, info in enumerate(archive, start=1):
+                _allow_count(path, number, limits)
                 if info.isdir():
                     continue
                 name = _safe_name(path, info.name)
-                if not info.isreg():
-                    raise fault(path, f"member {name}", "a link or a device", "plain files")
+                # one with holes swells without a byte in the archive
+                if not info.isreg() or info.issparse():
+                    raise fault(path, f"member {name}", "a link, a device or a file with holes", "plain files")
                 _allow_size(path, name, info.size, limits)
                 stream = archive.extractfile(info)
                 yield Member(path, name, info.size, stream, limits.member_bytes)  # type: ignore[arg-type]
@@ -216,6 +236,8 @@ def _tar_members(path: Path, limits: Limits) -> Iterator[Member]:
 
 def _zip_members(path: Path, limits: Limits) -> Iterator[Member]:
     with _broken_told(path, ""), zipfile.ZipFile(path) as archive:
+        _require_all(path, len(archive.infolist()))
+        _allow_count(path, len(archive.infolist()), limits)
         total = 0
         for info in archive.infolist():
             if info.is_dir():
@@ -224,7 +246,7 @@ def _zip_members(path: Path, limits: Limits) -> Iterator[Member]:
             if info.flag_bits & _ENCRYPTED:
                 raise fault(path, f"member {name}", "an encrypted member", "plain files")
             if (info.external_attr >> 16) & 0o170000 == 0o120000:
-                raise fault(path, f"member {name}", "a link or a device", "plain files")
+                raise fault(path, f"member {name}", "a link, a device or a file with holes", "plain files")
             _allow_size(path, name, info.file_size, limits)
             total += info.file_size
             if total > limits.total_bytes:
@@ -272,6 +294,24 @@ class _Counted(io.RawIOBase):
 def _allow_size(path: Path, name: str, size: int, limits: Limits) -> None:
     if size > limits.member_bytes:
         raise _too_large(path, f"member {name}", limits.member_bytes)
+
+
+def _allow_count(path: Path, number: int, limits: Limits) -> None:
+    """Folders are held in memory too, so there may be as many of them as of files."""
+    if number > 2 * limits.members:
+        raise fault(
+            path, "", f"more than {2 * limits.members:,} members and folders", f"at most {limits.members:,} files"
+        )
+
+
+def _require_all(path: Path, found: int) -> None:
+    """zipfile stops without a word where a spoilt record of its directory swallows the next ones."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - ZIP_END_BYTES))
+        tail = file.read()
+    (count,) = struct.unpack_from("<H", tail, tail.rindex(ZIP_END_MAGIC) + ZIP_END_COUNT)
+    if count not in (found, ZIP_COUNT_ELSEWHERE):
+        raise fault(path, "", f"{found:,} members", f"the {count:,} that its last record tells")
 
 
 def _too_large(path: Path, place: str, limit: int) -> DataError:

@@ -9,7 +9,7 @@ from typing import Any
 class Proposal:
     """`file` is what will be kept: the user's own file, or an archive of their folder made in a scratch place.
 
-    `shown` are lines for the user; `gate` are the options that the kind's gate needs.
+    `shown` are lines for the user; `prepare` and `gate` are the options that the kind's two stages need.
     """
 
     kind: str
@@ -19,6 +19,7 @@ class Proposal:
     split: str | None
     rows: int
     options: dict[str, Any]
+    prepare: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
 

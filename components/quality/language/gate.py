@@ -31,7 +31,7 @@ from components.quality.core.requirements import (
 
 TOKENS_AT_ONCE = 1 << 20
 # Shorter lines are headings and phrases that texts share by nature.
-LONG_LINE = 20
+LONG_LINES = {"word": 20, "byte": 100}
 # So many tokens at most are observed, evenly spaced.
 OBSERVED = 200_000
 UNITS = {"word": ("<unk>", "<eos>"), "byte": (None, "\n")}
@@ -158,33 +158,36 @@ def _tokens(streams: dict[str, NDArray[Any]], vocabulary: Vocabulary, options: G
         if vocabulary.unknown is not None:
             share = float(counts[vocabulary.unknown] / total)
             shares[f"unknown in {split}"] = (share, options.max_unknown, "max_unknown")
+            if split == "train":
+                used = counts > 0
+                # <unk> is in the vocabulary even where train has none
+                used[vocabulary.unknown] = True
+                shares["unused vocabulary in train"] = (float(1 - used.mean()), options.max_unused, "max_unused")
         shares[f"most frequent in {split}"] = (counts.max() / total, options.max_most_frequent, "max_most_frequent")
         shares[f"without line ends in {split}"] = (float(counts[vocabulary.end] == 0), 0.0, "never")
-        if split == "train" and vocabulary.unit == "word":
-            unused = float((counts == 0).sum() / vocabulary.size)
-            shares["unused vocabulary in train"] = (unused, options.max_unused, "max_unused")
     return shares_suite("tokens", shares)
 
 
 def _lines(streams: dict[str, NDArray[Any]], vocabulary: Vocabulary, options: GateOptions) -> Suite:
-    train = {digest for digest, _ in long_lines(streams["train"], vocabulary.end)}
+    least = LONG_LINES[vocabulary.unit]
+    train = {digest for digest, _ in long_lines(streams["train"], vocabulary.end, least)}
     shares: dict[str, tuple[float, float, str]] = {}
     for split in SPLITS[1:]:
-        known = [digest in train for digest, _ in long_lines(streams[split], vocabulary.end)]
+        known = [digest in train for digest, _ in long_lines(streams[split], vocabulary.end, least)]
         share = sum(known) / len(known) if known else 0.0
         shares[f"long lines of {split} in train"] = (share, options.max_lines_across, "max_lines_across")
     return shares_suite("lines", shares)
 
 
-def long_lines(stream: NDArray[Any], end: int) -> Iterator[tuple[str, int]]:
-    """Digest and length of each line of LONG_LINE tokens or more, a piece of the stream at a time."""
+def long_lines(stream: NDArray[Any], end: int, least: int) -> Iterator[tuple[str, int]]:
+    """Digest and length of each line of `least` tokens or more, a piece of the stream at a time."""
     rest = np.zeros(0, dtype=stream.dtype)
     for start in range(0, len(stream), TOKENS_AT_ONCE):
         piece = np.concatenate([rest, stream[start : start + TOKENS_AT_ONCE]])
         ends = np.flatnonzero(piece == end)
         begin = 0
         for place in ends.tolist():
-            if place - begin >= LONG_LINE:
+            if place - begin >= least:
                 yield sha256_bytes(piece[begin:place].tobytes()), place - begin
             begin = place + 1
         rest = piece[begin:]
