@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def run(context: Context) -> None:
     encoder = load_encoder(
         options.encoder, encoder_folder(context, options.encoder), options.max_tokens, device, options.threads
     )
-    state = context.root / ".quintet" / "features" / digest_of(context.identity)
+    state = chunks_folder(context.root, context.identity, encoder.facts, device)
     with progress(f"features {context.name}", "tokens") as tell:
         facts = compute_features(texts, encoder, options, context.folder, state, tell)
     context.note(device=device, device_reason=choice.reason, chunks_resumed=facts.pop("chunks_resumed"))
@@ -40,6 +41,13 @@ def run(context: Context) -> None:
     print(f"{facts['tokens']} tokens of {facts['rows']} rows by {facts['encoder']}", flush=True)
     # what is finished must not be resumed: a repeated stage computes again, and so proves that it gives the same bytes
     shutil.rmtree(state)
+
+
+def chunks_folder(root: Path, identity: Mapping[str, Any], encoder: Mapping[str, Any], device: str) -> Path:
+    """Where finished chunks wait. Those of another device or of other weights are other chunks: a configuration may
+    leave the device open, and names an encoder whose files the catalogue pins.
+    """
+    return root / ".quintet" / "features" / digest_of({"stage": identity, "encoder": encoder, "device": device})
 
 
 def told(options: FeatureOptions) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def run(context: Context) -> None:
     report = gate_features(
         folder,
         texts,
+        encoder.facts,
         config.gate,
         lambda row: encoder.encode([texts.first[row]], [texts.second[row]] if texts.second is not None else None)[0],
         subject=folder.relative_to(context.root).as_posix(),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -13,6 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from components.arrays import open_array
 from components.datasets.core.catalogue import load_catalogue
@@ -20,7 +25,8 @@ from components.datasets.core.fetching import fetch
 from components.datasets.features.computing import Texts, compute_features
 from components.datasets.features.config import EncoderConfig, FeatureOptions
 from components.datasets.features.encoder import Encoder, load_encoder
-from components.datasets.features.encoder_files import read_files
+from components.datasets.features.encoder_files import NEEDED, read_files
+from components.datasets.readers import reader_named
 from components.errors import ConfigError, DataError
 from components.files import sha256_path
 from tests.datasets.checkouts import ROOT
@@ -66,6 +72,8 @@ def test_the_encoder_is_frozen_and_known(encoder: Encoder) -> None:
     assert not encoder.model.training
     assert not any(weight.requires_grad for weight in encoder.model.parameters())
     assert sum(weight.numel() for weight in encoder.model.parameters()) == 22_713_216
+    catalogued = {file.name: file.sha256 for file in ENTRY.files}
+    assert encoder.facts["files"] == {name: catalogued[name] for name in NEEDED}
 
 
 def test_features_owe_nothing_to_padding(encoder: Encoder) -> None:
@@ -95,7 +103,7 @@ def test_what_is_written_is_in_the_order_of_the_rows(encoder: Encoder, tmp_path:
     facts = compute(encoder, of, tmp_path / "out", tmp_path / "state", dtype="float32")
     features, offsets = open_array(tmp_path / "out/features.npy"), open_array(tmp_path / "out/offsets.npy")
     assert facts["tokens"] == offsets[-1] == len(features)
-    assert facts["cut"] == 1
+    assert facts["cut"] == sum(length > 32 for length in encoder.lengths(TEXTS, None)) == 1
     assert facts["tokens_of_longest"] == 32
     for i, text in enumerate(TEXTS):
         alone = encoder.encode([text], None)[0]
@@ -159,6 +167,41 @@ def test_a_layer_that_is_not_there_is_refused(folder: Path, layer: int, told: st
         load_encoder(EncoderConfig(entry="minilm-l6", layer=layer), folder, 32, "cpu", 1)
 
 
+def test_a_state_below_the_last_is_that_of_an_encoder_cut_there(folder: Path) -> None:
+    cut = load_encoder(EncoderConfig(entry="minilm-l6", layers=2), folder, 32, "cpu", 1)
+    whole = load_encoder(EncoderConfig(entry="minilm-l6", layer=2), folder, 32, "cpu", 1)
+    assert cut.facts["layers"] == 2
+    assert sum(w.numel() for w in cut.model.parameters()) < sum(w.numel() for w in whole.model.parameters())
+    for of_cut, of_whole in zip(cut.encode(TEXTS, None), whole.encode(TEXTS, None), strict=True):
+        assert np.array_equal(of_cut, of_whole)
+
+
+def test_the_last_state_has_two_names(folder: Path, encoder: Encoder) -> None:
+    last = load_encoder(EncoderConfig(entry="minilm-l6", layer=6), folder, 32, "cpu", 1)
+    assert np.array_equal(last.encode(TEXTS[:1], None)[0], encoder.encode(TEXTS[:1], None)[0])
+
+
+def test_more_layers_than_there_are_would_be_random_and_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"encoder.layers is 7, allowed is 1 to 6"):
+        load_encoder(EncoderConfig(entry="minilm-l6", layers=7), folder, 32, "cpu", 1)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "refused"), [("encoder.layer.3.output.dense.bias", True), ("pooler.dense.bias", False)]
+)
+def test_a_weight_that_is_not_there_is_not_made_up(folder: Path, tmp_path: Path, lacking: str, refused: bool) -> None:
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
+    tensors = load_file(spoilt / "model.safetensors")
+    del tensors[lacking]
+    save_file(tensors, spoilt / "model.safetensors", {"format": "pt"})
+    config = EncoderConfig(entry="minilm-l6")
+    if refused:
+        with pytest.raises(DataError, match=rf"entry minilm-l6: no tensor {lacking} \(1 are missing\)"):
+            load_encoder(config, spoilt, 32, "cpu", 1)
+    else:
+        assert load_encoder(config, spoilt, 32, "cpu", 1).dim == 384
+
+
 def test_more_tokens_than_positions_are_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="max_tokens is 513, allowed is at most 512"):
         load_encoder(EncoderConfig(entry="minilm-l6"), folder, 513, "cpu", 1)
@@ -172,6 +215,8 @@ def test_an_encoder_is_an_entry_or_a_name_with_its_revision() -> None:
             EncoderConfig(**wrong)
     with pytest.raises(ValueError, match="pattern"):
         EncoderConfig(huggingface="a", revision="main")
+    with pytest.raises(ValueError, match="for an encoder of the hub"):
+        EncoderConfig(entry="a", weights_sha256="0" * 64)
 
 
 def small(tmp_path: Path) -> dict[str, Path]:
@@ -213,3 +258,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     paths = small(tmp_path)
     with pytest.raises(DataError, match=r"minilm-l6: no file tokenizer.json among config.json, model.safetensors"):
         read_files([paths["config.json"], paths["model.safetensors"]], ENTRY)
+
+
+def test_frozen_features_tell_good_reviews_from_bad_ones(encoder: Encoder, tmp_path: Path) -> None:
+    """A linear classifier on the mean of each text's vectors. Half of the rows are of each class."""
+    source = reader_named("text-csv")
+    entry = load_catalogue(ROOT).entry("rotten-tomatoes")
+    rows = list(source(fetch(entry, tmp_path).paths, entry).parts["train"]())
+    chosen = np.random.default_rng(0).permutation(len(rows))[:400]
+    means = [vectors.mean(axis=0) for i in chosen for vectors in encoder.encode([rows[i].text], None)]
+    labels = [rows[i].label for i in chosen]
+    fitted = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000)).fit(means[:280], labels[:280])
+    # 0.6 is more than two standard errors above chance on 120 rows
+    assert fitted.score(means[280:], labels[280:]) > 0.6

@@ -1,6 +1,7 @@
 """The gate of features: good ones pass, and every check has an input that it refuses."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ def vectors(row: int) -> np.ndarray:
     return np.random.default_rng(row).normal(size=(2 + row % 4, WIDTH)).astype(np.float32)
 
 
+ENCODER = {"encoder": "some-encoder", "dim": WIDTH, "files": {"model.safetensors": "a" * 64}}
 TEXTS = Texts(
     [f"id {i}" for i in range(ROWS)],
     [f"text {i}" for i in range(ROWS)],
@@ -43,13 +45,13 @@ def folder(tmp_path: Path) -> Path:
     tokens = sum(map(len, rows))
     write_json(
         tmp_path / "summary.json",
-        {"dim": WIDTH, "tokens": tokens, "compute": {"dtype": "float16", "max_tokens": 5}},
+        {**ENCODER, "tokens": tokens, "compute": {"dtype": "float16", "max_tokens": 5}},
     )
     return tmp_path
 
 
 def judge(folder: Path, options: FeatureGateOptions = OPTIONS) -> GateReport:
-    return gate_features(folder, TEXTS, options, vectors, subject="it", docs_folder=None)
+    return gate_features(folder, TEXTS, ENCODER, options, vectors, subject="it", docs_folder=None)
 
 
 def refused(report: GateReport) -> set[str]:
@@ -59,7 +61,7 @@ def refused(report: GateReport) -> set[str]:
 def test_good_features_pass(folder: Path) -> None:
     report = judge(folder)
     assert report.findings == ()
-    assert len(report.checks) > 15
+    assert len(report.checks) > 20
 
 
 def edit(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Path], None]:
@@ -72,6 +74,20 @@ def at(place: int | tuple[int, int], value: float) -> Callable[[np.ndarray], np.
         return array
 
     return change
+
+
+def unwritten(array: np.ndarray) -> np.ndarray:
+    array[-2:] = 0
+    return array
+
+
+def heedless(folder: Path) -> None:
+    """Every row of four tokens has the same vectors."""
+    offsets = open_array(folder / "offsets.npy").tolist()
+    features = np.array(open_array(folder / "features.npy"))
+    for row in range(2, ROWS, 4):
+        features[offsets[row] : offsets[row + 1]] = features[offsets[2] : offsets[3]]
+    save_array(folder / "features.npy", features)
 
 
 def constant(array: np.ndarray) -> np.ndarray:
@@ -97,9 +113,15 @@ def told(**changes: object) -> Callable[[Path], None]:
 
 
 CONTROLS: list[tuple[str, Callable[[Path], None], str]] = [
-    ("NaN", edit("features", at((3, 1), np.nan)), "values/not_finite"),
-    ("infinite", edit("features", at((3, 1), np.inf)), "values/not_finite"),
-    ("constant dimension", edit("features", constant), "values/constant_dimensions"),
+    ("NaN", edit("features", at((3, 1), np.nan)), "values/finite"),
+    ("infinite", edit("features", at((3, 1), np.inf)), "values/finite"),
+    ("constant dimension", edit("features", constant), "values/constant"),
+    ("not written", edit("features", unwritten), "values/length"),
+    ("all zeros", edit("features", np.zeros_like), "values/norms"),
+    ("one far too long", edit("features", at((3, 1), 3e4)), "values/norms"),
+    ("an encoder that does not heed its input", heedless, "same/share"),
+    ("other weights", told(files={"model.safetensors": "b" * 64}), "encoder/same"),
+    ("another encoder", told(encoder="another"), "encoder/same"),
     ("no tokens", edit("features", lambda array: array[:0]), "tokens/some"),
     ("single precision", edit("features", lambda array: array.astype(np.float32)), "tokens/form"),
     ("another width", edit("features", lambda array: array[:, :4]), "tokens/form"),
@@ -127,6 +149,17 @@ def test_every_check_refuses_its_control(folder: Path, spoil: Callable[[Path], N
     report = judge(folder)
     assert name in refused(report)
     assert report.verdict == "refused"
+
+
+def test_rows_of_equal_texts_may_have_equal_features(folder: Path) -> None:
+    heedless(folder)
+    first = ["  The   SAME words" if row % 4 == 2 else text for row, text in enumerate(TEXTS.first)]
+    alike = replace(TEXTS, first=[text.upper() if row == 6 else text for row, text in enumerate(first)])
+    report = gate_features(folder, alike, ENCODER, OPTIONS, vectors, subject="it", docs_folder=None)
+    assert "same/share" not in refused(report)
+    # of twelve rows two have the vectors of another text
+    assert judge(folder, FeatureGateOptions(tolerance=50, max_same=2 / 12)).verdict == "passed"
+    assert "same/share" in refused(judge(folder, FeatureGateOptions(tolerance=50, max_same=1.9 / 12)))
 
 
 def test_thresholds_are_the_configurations(folder: Path) -> None:

@@ -62,7 +62,7 @@ def compute_features(
 
     `state` is where finished chunks wait. Tells of tokens. The answer is for summary.json.
     """
-    tokens = [len(ids) for ids in _tokenized(texts, encoder)]
+    tokens, cut = _counted(texts, encoder)
     whole = sum(tokens)
     offsets = np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64)
     chunks = _chunks(tokens, options.rows_at_once)
@@ -94,21 +94,21 @@ def compute_features(
         "rows": len(texts),
         "tokens": whole,
         "tokens_of_longest": max(tokens),
-        "cut": sum(length > options.max_tokens for length in _lengths(texts, encoder)),
+        "cut": cut,
         "chunks": len(chunks),
         "chunks_resumed": resumed,
     }
 
 
-def _tokenized(texts: Texts, encoder: Encoder) -> list[list[int]]:
-    ids: list[list[int]] = []
+def _counted(texts: Texts, encoder: Encoder) -> tuple[list[int], int]:
+    """Tokens of each row, and how many rows are cut. Only the numbers are held, never all identifiers at once."""
+    tokens: list[int] = []
+    cut = 0
     for first, second in _pieces(texts):
-        ids += encoder.tokenize(first, second)
-    return ids
-
-
-def _lengths(texts: Texts, encoder: Encoder) -> list[int]:
-    return [length for first, second in _pieces(texts) for length in encoder.lengths(first, second)]
+        kept = [len(ids) for ids in encoder.tokenize(first, second)]
+        tokens += kept
+        cut += sum(whole > left for whole, left in zip(encoder.lengths(first, second), kept, strict=True))
+    return tokens, cut
 
 
 def _pieces(texts: Texts, size: int = 1000) -> list[tuple[list[str], list[str] | None]]:

@@ -19,7 +19,9 @@ class EncoderConfig(Strict):
     huggingface: Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")] | None = None
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
     weights_sha256: Sha256 | None = None
-    # which hidden state is taken: 0 the embeddings, -1 the last
+    # only the first so many layers are loaded
+    layers: int | None = Field(default=None, ge=1)
+    # which hidden state of these is taken: 0 the embeddings, -1 the last
     layer: int = -1
 
     @model_validator(mode="after")
@@ -28,6 +30,8 @@ class EncoderConfig(Strict):
             raise ValueError("an encoder is either an `entry` of the catalogue or a `huggingface` name")
         if (self.huggingface is None) != (self.revision is None):
             raise ValueError("`huggingface` and `revision` belong together")
+        if self.entry is not None and self.weights_sha256 is not None:
+            raise ValueError("`weights_sha256` is for an encoder of the hub; an entry's digests are in the catalogue")
         return self
 
 
@@ -49,6 +53,10 @@ class FeatureGateOptions(Strict):
 
     # share of dimensions that hardly vary
     max_constant_dimensions: float = Field(default=0.0, ge=0, lt=1)
+    # length of the longest vector, in lengths of the median one
+    max_norm_ratio: float = Field(default=100.0, ge=1)
+    # share of rows with the very features of a row of another text; two long texts may begin alike
+    max_same: float = Field(default=0.01, ge=0, lt=1)
     # rows that are computed anew, one at a time, and how far they may differ: half precision keeps three digits
     recomputed_rows: int = Field(default=4, ge=1)
     tolerance: float = Field(default=2e-2, gt=0)

@@ -1,6 +1,6 @@
 """The gate of token features: form, agreement with the data set, finite and varied values, and rows computed anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,19 @@ from components.arrays import SPLITS
 from components.datasets.features.computing import Texts
 from components.datasets.features.config import FeatureGateOptions
 from components.errors import DataError
-from components.files import read_json
+from components.files import read_json, sha256_bytes
 from components.quality.core.expectations import Suite, drop_docs, run_suites
 from components.quality.core.report import Check, GateReport
 from components.quality.core.requirements import (
-    AGAIN,
-    SOURCE,
     among,
     array_suite,
     between,
     facts_suite,
     open_arrays,
-    shares_suite,
 )
+
+AGAIN = "delete the folder of the features and `quintet run` computes them again; if they come back so, report that"
+SOURCE = "look at the texts and the encoder, or change the threshold in conf/features/ with a reason"
 
 TOKENS_AT_ONCE = 1 << 15
 # A dimension that varies less than this against its own size carries nothing.
@@ -38,13 +38,17 @@ Recompute = Callable[[int], NDArray[np.float32]]
 def gate_features(
     folder: Path,
     texts: Texts,
+    encoder: Mapping[str, Any],
     options: FeatureGateOptions,
     recompute: Recompute,
     *,
     subject: str,
     docs_folder: Path | None,
 ) -> GateReport:
-    """Judge data/features/NAME against the rows it was computed from; bad features give a refusing report."""
+    """Judge data/features/NAME against the rows it was computed from; bad features give a refusing report.
+
+    `encoder` are the facts of the encoder that `recompute` asks.
+    """
     arrays, readable = open_arrays(folder, ["features", "offsets", "labels", "splits"])
     told, summary = _summary(folder)
     if not readable.passed or not told.passed:
@@ -57,8 +61,10 @@ def gate_features(
         return GateReport("data", subject, (readable, told, *checks))
     suites = (
         *structure,
+        _encoder(summary, encoder),
         _rows(arrays, texts, folder),
         _values(arrays["features"], options),
+        _same(arrays, texts, options),
         _recomputed(arrays, options, recompute),
     )
     return GateReport("data", subject, (readable, told, *run_suites(subject, suites, docs_folder)))
@@ -113,6 +119,13 @@ def _structure(arrays: dict[str, NDArray[Any]], texts: Texts, summary: dict[str,
     return rows, tokens
 
 
+def _encoder(summary: Mapping[str, Any], encoder: Mapping[str, Any]) -> Suite:
+    """What the summary says of the encoder holds for the one that rows are computed anew with, digests included."""
+    facts = [{"fact": name, "as told": summary.get(name) == value} for name, value in encoder.items()]
+    expected = "the encoder as configured, and its files as catalogued"
+    return facts_suite("encoder", facts, ("fact",), among("encoder/same", ("as told",), (True,), expected, AGAIN))
+
+
 def _rows(arrays: dict[str, NDArray[Any]], texts: Texts, folder: Path) -> Suite:
     """Rows, labels and splits are those of the data set, in its order."""
     codes = np.asarray([SPLITS.index(name) for name in texts.splits], dtype=np.uint8)
@@ -136,25 +149,76 @@ def _rows(arrays: dict[str, NDArray[Any]], texts: Texts, folder: Path) -> Suite:
 
 
 def _values(features: NDArray[Any], options: FeatureGateOptions) -> Suite:
-    count = len(features)
-    width = features.shape[1]
+    count, width = features.shape
     total, squares, not_finite = np.zeros(width), np.zeros(width), 0
+    norms = np.zeros(count)
     for start in range(0, count, TOKENS_AT_ONCE):
         piece = np.asarray(features[start : start + TOKENS_AT_ONCE], dtype=np.float64)
         finite = np.isfinite(piece)
         not_finite += int((~finite).sum())
         piece = np.where(finite, piece, 0.0)
+        norms[start : start + len(piece)] = np.linalg.norm(piece, axis=1)
         total += piece.sum(axis=0)
         squares += (piece**2).sum(axis=0)
     deviation = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0.0))
     size = np.sqrt(squares / count)
-    constant = float((deviation <= LEAST_VARIATION * np.maximum(size, 1e-12)).mean())
-    return shares_suite(
+    median = float(np.median(norms))
+    facts = {
+        "of": "all tokens",
+        "values not finite": not_finite,
+        # what was never written is zero
+        "tokens without length": int((norms == 0).sum()),
+        "longest by median": float(norms.max()) / median if median > 0 else FAR,
+        "constant dimensions": float((deviation <= LEAST_VARIATION * np.maximum(size, 1e-12)).mean()),
+    }
+    ratio, constant = options.max_norm_ratio, options.max_constant_dimensions
+    return facts_suite(
         "values",
-        {
-            "not finite": (not_finite / features.size, 0.0, "never"),
-            "constant dimensions": (constant, options.max_constant_dimensions, "max_constant_dimensions"),
-        },
+        [facts],
+        ("of",),
+        between("values/finite", ("values not finite",), 0, 0, "finite values only", SOURCE),
+        between("values/length", ("tokens without length",), 0, 0, "no vector that is all zeros", AGAIN),
+        between(
+            "values/norms",
+            ("longest by median",),
+            1,
+            ratio,
+            f"vectors of at most {ratio:g} times the median length (max_norm_ratio)",
+            SOURCE,
+        ),
+        between(
+            "values/constant",
+            ("constant dimensions",),
+            0,
+            constant,
+            f"a share of at most {constant:g} (max_constant_dimensions)",
+            SOURCE,
+        ),
+    )
+
+
+def _same(arrays: dict[str, NDArray[Any]], texts: Texts, options: FeatureGateOptions) -> Suite:
+    """Rows of different texts differ: an encoder that does not heed its input gives every row of a length the same."""
+    features, offsets = arrays["features"], arrays["offsets"].tolist()
+    text_of: dict[str, str] = {}
+    same = 0
+    for row in range(len(texts)):
+        sides = (texts.first[row], texts.second[row] if texts.second is not None else "")
+        text = "\x1f".join(" ".join(side.split()).casefold() for side in sides)
+        first = text_of.setdefault(sha256_bytes(features[offsets[row] : offsets[row + 1]].tobytes()), text)
+        same += text != first
+    return facts_suite(
+        "same",
+        [{"of": "all rows", "share": same / len(texts), "rows": same}],
+        ("of",),
+        between(
+            "same/share",
+            ("share", "rows"),
+            0,
+            options.max_same,
+            f"a share of at most {options.max_same:g} with the features of another text (max_same)",
+            SOURCE,
+        ),
     )
 
 
