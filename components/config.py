@@ -182,8 +182,10 @@ def load_config(path: Path) -> Config:
     return validated(Config, content, path.name)
 
 
-def validated(kind: type[Model], content: Any, source: str) -> Model:
-    """`content` as a `kind`, or a ConfigError in one line."""
+def validated(
+    kind: type[Model], content: Any, source: str, mend: str = "mend it in conf/ or by --set KEY=VALUE"
+) -> Model:
+    """`content` as a `kind`, or a ConfigError in one line, which ends with how to mend it."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
@@ -191,7 +193,7 @@ def validated(kind: type[Model], content: Any, source: str) -> Model:
             f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']} (got {_short(fault['input'])})"
             for fault in error.errors()
         ]
-        raise ConfigError(f"{source} is refused: {'; '.join(faults)}; mend it in conf/ or by --set KEY=VALUE") from None
+        raise ConfigError(f"{source} is refused: {'; '.join(faults)}; {mend}") from None
 
 
 def _short(value: Any) -> str:

@@ -49,6 +49,14 @@ class NonFiniteError(QuintetError):
     """Training met a loss or a gradient that is not finite and was stopped."""
 
 
+class BudgetError(QuintetError):
+    """A training took longer than it may."""
+
+
+class ComparisonError(QuintetError):
+    """The runs of a study cannot be compared: some are missing, or they differ in what the study does not declare."""
+
+
 class LockedError(QuintetError):
     """Another run holds this checkout."""
 

@@ -7,8 +7,8 @@ import numpy as np
 from components.files import write_json
 from components.stages.artifacts import dataset_reference, prepared_table, record_for, trained_run
 from components.stages.execution import Context
+from components.stages.scoring import OWN_PROTOTYPES, score_model
 
-OWN_PROTOTYPES = "own_prototypes"
 NOTES = {
     "model": "the linear head on mean code and histogram; nmi and ari judge its predictions",
     OWN_PROTOTYPES: (
@@ -22,7 +22,7 @@ def run(context: Context) -> None:
     import torch
 
     from components.evaluation.baselines import baseline_data, run_baselines
-    from components.evaluation.metrics import classification, contingency, majority_mapping, scores
+    from components.evaluation.metrics import classification, contingency, scores
     from components.tracking.records import write_record
     from components.training.core.tables import load_table
     from components.training.registry import method
@@ -33,14 +33,8 @@ def run(context: Context) -> None:
     family = method(config.method)
     table = load_table(prepared_table(context, config.dataset), task)
     labels = {name: getattr(table, name).labels.numpy() for name in ("train", "test")}
-    logits, mixtures = {}, {}
-    for name in labels:
-        predicted = family.predict(config, trained.weights, getattr(table, name).tokens)
-        logits[name], mixtures[name] = (tensor.double().numpy() for tensor in predicted)
-    num_classes, num_prototypes = len(task.classes), mixtures["test"].shape[1]
-    predictions = logits["test"].argmax(axis=1)
-    clusters = {name: mixture.argmax(axis=1) for name, mixture in mixtures.items()}
-    mapping = majority_mapping(clusters["train"], labels["train"], num_prototypes, num_classes)
+    num_classes = len(task.classes)
+    scored = score_model(family, config, trained.weights, table)
 
     def scaled(rows: np.ndarray) -> np.ndarray:
         values: np.ndarray = family.scaled(config, trained.weights, torch.from_numpy(rows).float()).double().numpy()
@@ -52,21 +46,21 @@ def run(context: Context) -> None:
             labels["train"],
             table.test.rows.double().numpy(),
             num_classes=num_classes,
-            num_clusters=num_prototypes,
+            num_clusters=scored.num_prototypes,
             seed=config.seed,
             balanced=task.balanced,
             scaler=scaled,
         )
     )
     systems = {
-        OWN_PROTOTYPES: scores(labels["test"], mapping[clusters["test"]], task.classes, clusters["test"]),
+        OWN_PROTOTYPES: scored.own_prototypes,
         **{
             name: scores(labels["test"], answer.predictions, task.classes, answer.clusters)
             for name, answer in answers.items()
         },
     }
     metrics: dict[str, Any] = {
-        "model": scores(labels["test"], predictions, task.classes),
+        "model": scored.model,
         "baselines": systems,
         "notes": {**NOTES, **{name: answer.note for name, answer in answers.items()}},
         "test_rows": len(table.test),
@@ -77,10 +71,10 @@ def run(context: Context) -> None:
         context,
         trained.folder,
         task.classes,
-        classification(labels["test"], predictions, num_classes).confusion,
-        contingency(clusters["test"], labels["test"], num_prototypes, num_classes).T,
+        classification(labels["test"], scored.predictions, num_classes).confusion,
+        contingency(scored.clusters, labels["test"], scored.num_prototypes, num_classes).T,
     )
-    flat = {f"test/{name}": value for name, value in metrics["model"].items()}
+    flat = dict(scored.metrics)
     for system, values in systems.items():
         flat |= {f"baseline/{system}/{name}": value for name, value in values.items()}
     record = record_for(

@@ -70,7 +70,11 @@ class Declaration:
 
 @dataclass
 class Context:
-    """What a stage function gets. `folder` is where it writes; `input()` is how it finds what it reads."""
+    """What a stage function gets. `folder` is where it writes; `input()` is how it finds what it reads.
+
+    `made` says where outputs of other stages lie when not at their place in the checkout; `info` is the folder of what
+    depends on the moment, `run_info` for a stage of the graph.
+    """
 
     root: Path
     address: str
@@ -80,12 +84,21 @@ class Context:
     input_digests: Mapping[str, str]
     folder: Path
     notes: dict[str, Any] = field(default_factory=dict)
+    made: Mapping[str, Path] = field(default_factory=dict)
+    run_info: Path | None = None
+
+    @property
+    def info(self) -> Path:
+        return self.run_info or self.root / "run_info"
 
     def input(self, path: str) -> Path:
         """Absolute path of a declared input, or of a file in a declared folder."""
         inside = any(path == declared or path.startswith(f"{declared}/") for declared in self.declaration.inputs)
         if not inside or ".." in PurePosixPath(path).parts:
             raise RuntimeError(f"stage {self.address} reads {path}, which dvc.yaml does not list among its deps")
+        for place, folder in self.made.items():
+            if path == place or path.startswith(f"{place}/"):
+                return folder / PurePosixPath(path).relative_to(place)
         return self.root / path
 
     def section(self, kind: type[Section], prefix: str) -> Section:
@@ -159,8 +172,7 @@ def run_stage(root: Path, address: str) -> None:
             context = Context(root, address, stage, name, declaration, digests, folder, notes)
             function(context)
             refuse_changed_inputs(root, declaration, digests)
-            outputs = {file.relative_to(folder).as_posix(): sha256_path(file) for file in files_below(folder)}
-            write_json(folder / "manifest.json", {**context.identity, "outputs": outputs})
+            write_manifest(context)
         report |= {"state": "succeeded", "digest": digest_of(read_json(target / "manifest.json"))}
     except BaseException as error:
         message = str(error) if isinstance(error, QuintetError) else f"{type(error).__name__}: {error}"
@@ -168,6 +180,12 @@ def run_stage(root: Path, address: str) -> None:
         raise
     finally:
         write_json(report_path, {**report, **notes, "seconds": round(time.monotonic() - clock, 3)})
+
+
+def write_manifest(context: Context) -> None:
+    """Say beside the output what made it and what it consists of."""
+    outputs = {file.relative_to(context.folder).as_posix(): sha256_path(file) for file in files_below(context.folder)}
+    write_json(context.folder / "manifest.json", {**context.identity, "outputs": outputs})
 
 
 def read_declaration(root: Path, address: str) -> Declaration:

@@ -22,13 +22,13 @@ def run(context: Context) -> None:
 
     config = context.section(GatedConfig, f"datasets.{context.name}")
     options: Any = validated(kind_named(config.kind).GateOptions, config.gate, f"datasets.{context.name}.gate")
-    folder = context.input(f"data/prepared/{context.name}")
+    subject = f"data/prepared/{context.name}"
     reference = accepted_profile(context.input(profile_path(context.name)))
     report = gate_named(config.kind).gate(
-        folder,
+        context.input(subject),
         options,
-        subject=folder.relative_to(context.root).as_posix(),
-        docs_folder=context.root / "run_info" / "data_docs" / context.name,
+        subject=subject,
+        docs_folder=context.info / "data_docs" / context.name,
         drift=Drift(reference, options.drift),
     )
     conclude_gate(context, report)

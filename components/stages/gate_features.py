@@ -23,18 +23,18 @@ def run(context: Context) -> None:
     config = context.section(GatedFeaturesConfig, f"features.{context.name}")
     options = config.compute
     texts = read_texts(context.input(f"data/prepared/{config.dataset}"))
-    folder = context.input(f"data/features/{context.name}")
+    subject = f"data/features/{context.name}"
     # on the CPU whatever computed them: another path to the same numbers
     encoder = load_encoder(
         options.encoder, encoder_folder(context, options.encoder), options.max_tokens, "cpu", options.threads
     )
     report = gate_features(
-        folder,
+        context.input(subject),
         texts,
         encoder.facts,
         config.gate,
         lambda row: encoder.encode([texts.first[row]], [texts.second[row]] if texts.second is not None else None)[0],
-        subject=folder.relative_to(context.root).as_posix(),
-        docs_folder=context.root / "run_info" / "data_docs" / f"features-{context.name}",
+        subject=subject,
+        docs_folder=context.info / "data_docs" / f"features-{context.name}",
     )
     conclude_gate(context, report)

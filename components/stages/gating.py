@@ -10,6 +10,6 @@ def conclude_gate(context: Context, report: GateReport) -> None:
 
     Only a report that passed becomes an output: a refusal leaves the old output, and everything after it, as it was.
     """
-    write_json(context.root / "run_info" / "gates" / f"{context.address}.json", report.to_json())
+    write_json(context.info / "gates" / f"{context.address}.json", report.to_json())
     require_passed(report)
     write_report(context.folder, report)

@@ -1,7 +1,7 @@
 """DDCL-Attention (arXiv 2604.03850): a prototype readout whose loss is exactly reconstruction plus diversity."""
 
 from components.methods.ddcl.attention import DDCLAttention, DDCLOutput
-from components.methods.ddcl.initialisation import kmeans_plus_plus
+from components.methods.ddcl.initialisation import INITIALISATIONS, kmeans_plus_plus, random_tokens, standard_normal
 from components.methods.ddcl.metrics import (
     CodebookUsage,
     Separation,
@@ -30,6 +30,7 @@ from components.methods.ddcl.stability import (
 )
 
 __all__ = [
+    "INITIALISATIONS",
     "PRACTICAL_TIMESCALE_RATIOS",
     "SCHEDULES",
     "CodebookUsage",
@@ -51,7 +52,9 @@ __all__ = [
     "pool",
     "predicts_collapse",
     "prototype_separation",
+    "random_tokens",
     "stable_temperature",
+    "standard_normal",
     "temperature_schedule",
     "usage_counts",
 ]

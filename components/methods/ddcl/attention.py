@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from components.methods.ddcl.initialisation import kmeans_plus_plus
+from components.methods.ddcl.initialisation import INITIALISATIONS
 from components.methods.ddcl.numerics import (
     Number,
     centred_on_bank,
@@ -170,9 +170,12 @@ class DDCLAttention(nn.Module):
         generator: torch.Generator,
         mask: Bool[Tensor, "*batch"] | None = None,
         noise_std: Number = 0.0,
+        method: str = "k-means++",
     ) -> None:
-        """Take the prototypes from warm tokens by k-means++; see `kmeans_plus_plus` for arguments and errors."""
-        self.prototypes.copy_(kmeans_plus_plus(tokens, self.num_prototypes, generator, mask, noise_std))
+        """Place the prototypes by one of `INITIALISATIONS`; see `kmeans_plus_plus` for arguments and errors."""
+        if method not in INITIALISATIONS:
+            raise ValueError(f"method is {method!r}; choose one of {', '.join(sorted(INITIALISATIONS))}")
+        self.prototypes.copy_(INITIALISATIONS[method](tokens, self.num_prototypes, generator, mask, noise_std))
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, num_prototypes={self.num_prototypes}, precision={self.precision!r}"

@@ -1,6 +1,7 @@
-"""Prototypes from data: k-means++ seeding on warm tokens."""
+"""Prototypes from data: where training starts. A new way is a function and a line in `INITIALISATIONS`."""
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Bool, Float
@@ -26,6 +27,48 @@ def kmeans_plus_plus(
     Raises ValueError when fewer distinct valid tokens than prototypes came, when one is not finite, when `noise_std`
     is negative, or when `generator` is not a CPU generator.
     """
+    distinct, counts = _distinct(tokens, num_prototypes, generator, mask, noise_std)
+    chosen = _spread_out(distinct, counts, num_prototypes, generator)
+    return _with_noise(distinct[chosen], tokens, noise_std, generator)
+
+
+def random_tokens(
+    tokens: Float[Tensor, "*batch dim"],
+    num_prototypes: int,
+    generator: torch.Generator,
+    mask: Bool[Tensor, "*batch"] | None = None,
+    noise_std: Number = 0.0,
+) -> Float[Tensor, "num_prototypes dim"]:
+    """K distinct valid tokens drawn uniformly without replacement (Forgy 1965), else as `kmeans_plus_plus`."""
+    distinct, _ = _distinct(tokens, num_prototypes, generator, mask, noise_std)
+    chosen = torch.randperm(len(distinct), generator=generator)[:num_prototypes]
+    return _with_noise(distinct[chosen], tokens, noise_std, generator)
+
+
+def standard_normal(
+    tokens: Float[Tensor, "*batch dim"],
+    num_prototypes: int,
+    generator: torch.Generator,
+    mask: Bool[Tensor, "*batch"] | None = None,
+    noise_std: Number = 0.0,
+) -> Float[Tensor, "num_prototypes dim"]:
+    """N(0, 1) whatever the tokens are: the control. Same arguments and errors as `kmeans_plus_plus`."""
+    _distinct(tokens, num_prototypes, generator, mask, noise_std)
+    drawn = torch.randn(num_prototypes, tokens.shape[-1], generator=generator, dtype=torch.float64)
+    return _with_noise(drawn, tokens, noise_std, generator)
+
+
+INITIALISATIONS: Mapping[str, Callable[..., Tensor]] = {
+    "k-means++": kmeans_plus_plus,
+    "tokens": random_tokens,
+    "normal": standard_normal,
+}
+
+
+def _distinct(
+    tokens: Tensor, num_prototypes: int, generator: torch.Generator, mask: Tensor | None, noise_std: Number
+) -> tuple[Tensor, Tensor]:
+    """The distinct valid tokens (M, D) in sorted order, in float64 on the CPU, and how often each came (M,)."""
     checked_count("num_prototypes", num_prototypes)
     if generator.device.type != "cpu":
         raise ValueError(f"generator is on {generator.device}; the draw is done on the CPU: use torch.Generator()")
@@ -41,9 +84,12 @@ def kmeans_plus_plus(
             f"{len(distinct)} distinct tokens among {len(valid)} valid ones cannot give {num_prototypes} prototypes; "
             f"pass more tokens, or ask for at most {len(distinct)} prototypes"
         )
-    chosen = _spread_out(distinct, counts.double(), num_prototypes, generator)
-    noise = noise_std * torch.randn(num_prototypes, tokens.shape[-1], generator=generator, dtype=torch.float64)
-    return (distinct[chosen] + noise).to(tokens.device, tokens.dtype)
+    return distinct, counts.double()
+
+
+def _with_noise(drawn: Tensor, tokens: Tensor, noise_std: Number, generator: torch.Generator) -> Tensor:
+    noise = noise_std * torch.randn(drawn.shape, generator=generator, dtype=torch.float64)
+    return (drawn + noise).to(tokens.device, tokens.dtype)
 
 
 def _spread_out(rows: Tensor, counts: Tensor, number: int, generator: torch.Generator) -> list[int]:

@@ -1,6 +1,7 @@
 """What happens around the steps: reseeding, the check for finite numbers, the history, progress for the reader."""
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from components.errors import NonFiniteError
+from components.errors import BudgetError, NonFiniteError
+from components.files import digest_of
 from components.training.core.batches import Batch
 from components.training.core.loader import EPOCHS_PER_SEED
 from components.training.core.module import TrainableModule
@@ -91,6 +93,62 @@ class History(Callback):
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.entries = state_dict["entries"]
+
+
+class DataOrder(Callback):
+    """A fingerprint of each epoch's order of rows: two runs whose fingerprints agree saw the same rows in turn.
+
+    Boundaries of batches do not count, so runs of different batch sizes can be paired. It travels with the checkpoint.
+    """
+
+    CHARACTERS = 16
+
+    def __init__(self) -> None:
+        self.epochs: list[str] = []
+        self.rows: list[int] = []
+
+    @override
+    def on_train_batch_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch, batch_idx: int
+    ) -> None:
+        self.rows += batch[2].tolist()
+
+    @override
+    def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self.epochs.append(digest_of(self.rows)[: self.CHARACTERS])
+        self.rows = []
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        return {"epochs": self.epochs, "rows": self.rows}
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.epochs, self.rows = state_dict["epochs"], state_dict["rows"]
+
+
+class TimeBudget(Callback):
+    """Begin no epoch when the time is over. The checkpoint of the last one stays, so a larger budget goes on from it.
+
+    Counted from where this process began or took up the training.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.begun = 0.0
+
+    @override
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self.begun = time.monotonic()
+
+    @override
+    def on_train_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        spent = time.monotonic() - self.begun
+        if spent > self.seconds:
+            raise BudgetError(
+                f"{spent:.1f} s were spent before epoch {trainer.current_epoch + 1} of {trainer.max_epochs}, the "
+                f"budget is {self.seconds:g} s; raise it, and the run goes on from its checkpoint, or ask for fewer epochs"
+            )
 
 
 class Progress(Callback):

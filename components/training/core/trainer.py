@@ -10,7 +10,16 @@ import torch
 
 from components.config import TrainConfig
 from components.training.core.batches import batches
-from components.training.core.callbacks import FiniteGuard, History, HistoryEntry, Listener, Progress, ReseedEachStep
+from components.training.core.callbacks import (
+    DataOrder,
+    FiniteGuard,
+    History,
+    HistoryEntry,
+    Listener,
+    Progress,
+    ReseedEachStep,
+    TimeBudget,
+)
 from components.training.core.checkpoints import AtomicCheckpointIO, EpochCheckpoint
 from components.training.core.device import Choice, choose_device
 from components.training.core.loader import EpochOrder
@@ -20,9 +29,11 @@ from components.training.core.tables import Table
 
 @dataclass(frozen=True)
 class FitResult:
-    """`history` has one entry an epoch; `resumed` says whether a checkpoint was found."""
+    """`history` has one entry an epoch, `data_order` one fingerprint; `resumed`: whether a checkpoint was found."""
 
     history: list[HistoryEntry]
+    data_order: list[str]
+    steps: int
     device: Choice
     resumed: bool
 
@@ -33,10 +44,12 @@ def fit(
     config: TrainConfig,
     checkpoint: Path,
     listener: Listener | None = None,
+    seconds: float | None = None,
 ) -> FitResult:
-    """Train `module` in place, from `checkpoint` if that file is there.
+    """Train `module` in place, from `checkpoint` if that file is there, for `seconds` at most.
 
     Raises:
+        BudgetError: the time is over before the last epoch is; `checkpoint` holds what was reached.
         NonFiniteError: a loss or gradient was not finite; `checkpoint` holds the last good epoch.
         ConfigError: the device asked for is absent.
     """
@@ -44,7 +57,7 @@ def fit(
     training = config.training
     torch.set_num_threads(training.threads)
     device = choose_device(training.accelerator)
-    history = History(listener)
+    history, order = History(listener), DataOrder()
     trainer = lightning.Trainer(
         accelerator=device.accelerator,
         devices=1,
@@ -60,8 +73,10 @@ def fit(
             ReseedEachStep(config.seed),
             FiniteGuard(),
             history,
+            order,
             Progress(history),
             EpochCheckpoint(checkpoint, training.checkpoint_every_epochs),
+            *([TimeBudget(seconds)] if seconds is not None else []),
         ],
     )
     resumed = checkpoint.is_file()
@@ -72,7 +87,7 @@ def fit(
         ckpt_path=checkpoint if resumed else None,
     )
     module.cpu()
-    return FitResult(history.entries, device, resumed)
+    return FitResult(history.entries, order.epochs, trainer.global_step, device, resumed)
 
 
 def quieten_lightning() -> None:

@@ -1,5 +1,7 @@
 """What `model` may say in an experiment of method `ddcl-readout`."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from components.config import Strict
@@ -19,5 +21,7 @@ class ReadoutConfig(Strict):
     # exponential from start to end over all steps
     temperature_start: float = Field(gt=0)
     temperature_end: float = Field(gt=0)
-    # standard deviation of the noise added to the prototypes that k-means++ picks
+    # where the prototypes start: spread over encoded training rows, on any of them, or anywhere
+    initialisation: Literal["k-means++", "tokens", "normal"] = "k-means++"
+    # standard deviation of the noise added to the first prototypes
     init_noise: float = Field(default=0.01, ge=0)

@@ -21,7 +21,7 @@ from components.training.core.schedules import with_schedule
 from components.training.core.tables import Table
 from components.training.ddcl.config import ReadoutConfig
 
-# Tokens that k-means++ chooses the first prototypes from.
+# Tokens that the first prototypes are chosen from.
 WARM_TOKENS = 2048
 
 
@@ -49,7 +49,7 @@ class ReadoutModule(TrainableModule):
 
     @torch.no_grad()
     def initialise(self, table: Table) -> None:
-        """Fit the scaler on the training rows and place the prototypes on encoded tokens by k-means++."""
+        """Fit the scaler on the training rows and place the prototypes, as a rule on encoded tokens."""
         task = self.config.task
         logarithmic = torch.tensor([name in task.log_features for name in task.features])
         self.network.scaler.fit(table.train.rows, logarithmic)
@@ -59,7 +59,8 @@ class ReadoutModule(TrainableModule):
         generator = torch.Generator().manual_seed(self.config.seed)
         warm = torch.randperm(len(table.train), generator=generator)[:WARM_TOKENS]
         tokens = self.network.encode(table.train.tokens[warm])
-        self.network.readout.initialise(tokens, generator, noise_std=self.model_config.init_noise)
+        model = self.model_config
+        self.network.readout.initialise(tokens, generator, noise_std=model.init_noise, method=model.initialisation)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         tokens, labels, _ = batch

@@ -1,4 +1,4 @@
-"""k-means++ seeding: what it draws, with which frequencies, and what it refuses."""
+"""First prototypes: what each way draws, with which frequencies, and what it refuses."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.methods.ddcl import DDCLAttention, kmeans_plus_plus
+from components.methods.ddcl import INITIALISATIONS, DDCLAttention, kmeans_plus_plus, random_tokens, standard_normal
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -107,3 +107,44 @@ def test_other_refusals() -> None:
             kmeans_plus_plus(tokens, 2, seeded(), noise_std=noise)
     with pytest.raises(ValueError, match="num_prototypes is 0"):
         kmeans_plus_plus(tokens, 0, seeded())
+
+
+def test_random_tokens_are_drawn_alike_wherever_they_lie() -> None:
+    """Tokens 0, 0, 1, 3: each distinct one comes first in a third of the draws, however far it is or often it came."""
+    tokens = torch.tensor([[0.0], [0.0], [1.0], [3.0]])
+    draws, generator = 3000, seeded(5)
+    first = [float(random_tokens(tokens, 2, generator)[0]) for _ in range(draws)]
+    for value in (0.0, 1.0, 3.0):
+        assert abs(first.count(value) / draws - 1 / 3) < 4.5 * math.sqrt(2 / 9 / draws), value
+    assert rows_of(random_tokens(tokens, 3, seeded())) == {(0.0,), (1.0,), (3.0,)}
+
+
+def test_the_normal_control_does_not_see_the_tokens() -> None:
+    tokens = 1e3 + torch.randn(600, 8, generator=seeded())
+    found = standard_normal(tokens, 500, seeded(1))
+    assert torch.equal(found, standard_normal(tokens - 1e3, 500, seeded(1)))
+    assert abs(float(found.mean())) < 4.5 / math.sqrt(500 * 8)
+    assert float(found.std()) == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.parametrize("name", sorted(INITIALISATIONS))
+def test_every_way_is_reproducible_refuses_alike_and_serves_the_layer(name: str) -> None:
+    tokens = torch.randn(40, 3, generator=seeded())
+    layer, twin = DDCLAttention(3, 5), DDCLAttention(3, 5)
+    layer.initialise(tokens, seeded(2), noise_std=0.1, method=name)
+    twin.initialise(tokens, seeded(2), noise_std=0.1, method=name)
+    assert torch.equal(layer.prototypes, twin.prototypes)
+    twin.initialise(tokens, seeded(3), noise_std=0.1, method=name)
+    assert not torch.equal(layer.prototypes, twin.prototypes)
+    with pytest.raises(ValueError, match="2 distinct tokens among 40 valid ones"):
+        layer.initialise(tokens[:2].repeat(20, 1), seeded(), method=name)
+    with pytest.raises(ValueError, match="of 40 valid tokens are not finite"):
+        layer.initialise(torch.where(tokens > 1, math.nan, tokens), seeded(), method=name)
+
+
+def test_the_ways_differ_and_another_is_refused() -> None:
+    tokens = torch.randn(40, 3, generator=seeded())
+    found = [way(tokens, 5, seeded(2)) for way in INITIALISATIONS.values()]
+    assert len({tuple(prototypes.flatten().tolist()) for prototypes in found}) == len(INITIALISATIONS)
+    with pytest.raises(ValueError, match=r"method is 'zeros'; choose one of k-means\+\+, normal, tokens"):
+        DDCLAttention(3, 5).initialise(tokens, seeded(), method="zeros")
