@@ -73,7 +73,13 @@ def train(context: Context, digest: str, open_live: "OpenLive", seconds: float |
     identity = RunIdentity(context.name, config.method, config.dataset, scale, digest)
     with open_live(identity, parameters) as live:
         result = fit(module, table, config, checkpoint_path(context.root, digest), live.log, seconds)
-    context.note(device=result.device.accelerator, device_reason=result.device.reason, resumed=result.resumed)
+    context.note(
+        device=result.device.accelerator,
+        device_reason=result.device.reason,
+        resumed=result.resumed,
+        train_seconds=round(result.seconds, 3),
+        train_cpu_seconds=round(result.cpu_seconds, 3),
+    )
     weights = {name: tensor.contiguous() for name, tensor in module.network.state_dict().items()}
     save_file(weights, context.folder / WEIGHTS_NAME)
     write_json(context.folder / "config.json", resolved)

@@ -65,8 +65,6 @@ class StudyConfig(Strict):
     goal: Literal["maximise", "minimise"] = "maximise"
     # further metrics that the table shows, and compares in the same way
     also: list[METRIC] = Field(default_factory=list)
-    # systems that are compared as well, fitted on the same rows with the same seeds
-    baselines: list[Name | Annotated[str, Field(pattern=r"^[a-z_]+$")]] = Field(default_factory=list)
     comparison: ComparisonConfig = ComparisonConfig()
     # shared: arms of one process after another; own: a process for each run; auto: by the scale
     processes: Literal["auto", "shared", "own"] = "auto"
@@ -91,7 +89,9 @@ class StudyConfig(Strict):
                 raise ValueError(f"grid.{knob} must list one or more values, each once")
         for knob in (*self.base, *self.knobs):
             if knob == "seed" or knob in ("method", "source", "scale"):
-                raise ValueError(f"{knob} is no knob: seeds are listed under `seeds`, the rest makes another experiment")
+                raise ValueError(
+                    f"{knob} is no knob: seeds are listed under `seeds`, the rest makes another experiment"
+                )
         if self.budget.epochs is not None and "training.epochs" in (*self.base, *self.knobs):
             raise ValueError("training.epochs is set by the budget already; leave one of the two out")
         return self

@@ -10,7 +10,9 @@ from components.errors import ConfigError
 OF_DATA = ("datasets.", "features.")
 
 
-def with_settings(params: Mapping[str, Any], experiment: str, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+def with_settings(
+    params: Mapping[str, Any], experiment: str, settings: Mapping[str, Any], where: str
+) -> dict[str, Any]:
     """A copy of the configuration `params` with the knobs of `settings` set.
 
     Raises ConfigError for a knob whose section does not exist. Whether its last part exists, and takes the value, the
@@ -45,6 +47,4 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, ...]:
     """The names whose values differ, or that only one of the two has, in sorted order."""
     missing = object()
-    return tuple(
-        sorted(name for name in {*first, *second} if first.get(name, missing) != second.get(name, missing))
-    )
+    return tuple(sorted(name for name in {*first, *second} if first.get(name, missing) != second.get(name, missing)))

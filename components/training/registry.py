@@ -21,6 +21,9 @@ class Method(Protocol):
     def check(self, config: TrainConfig) -> None:
         """Raise ConfigError when `config.model` or the task does not fit the method."""
 
+    def model_section(self, config: TrainConfig) -> dict[str, Any]:
+        """The section `model` with every default written out. Raises ConfigError as `check` does."""
+
     def untrained(self, config: TrainConfig, table: "Table") -> "TrainableModule":
         """The module as training starts: weights drawn from the seed, prototypes and scales from the training rows."""
 

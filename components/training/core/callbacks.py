@@ -147,7 +147,8 @@ class TimeBudget(Callback):
         if spent > self.seconds:
             raise BudgetError(
                 f"{spent:.1f} s were spent before epoch {trainer.current_epoch + 1} of {trainer.max_epochs}, the "
-                f"budget is {self.seconds:g} s; raise it, and the run goes on from its checkpoint, or ask for fewer epochs"
+                f"budget is {self.seconds:g} s; raise it, and the run goes on from its checkpoint, or ask for fewer "
+                "epochs"
             )
 
 

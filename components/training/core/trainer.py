@@ -1,6 +1,7 @@
 """One training run, from a module and its table to trained weights and the history of its epochs."""
 
 import logging
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,9 @@ class FitResult:
     history: list[HistoryEntry]
     data_order: list[str]
     steps: int
+    # of this process, on the clock and of the processor: less than the whole where it was resumed
+    seconds: float
+    cpu_seconds: float
     device: Choice
     resumed: bool
 
@@ -80,6 +84,7 @@ def fit(
         ],
     )
     resumed = checkpoint.is_file()
+    clock, cpu_clock = time.monotonic(), time.process_time()
     trainer.fit(
         module,
         train_dataloaders=batches(table.train, training.batch_size, order=EpochOrder(len(table.train), config.seed)),
@@ -87,7 +92,8 @@ def fit(
         ckpt_path=checkpoint if resumed else None,
     )
     module.cpu()
-    return FitResult(history.entries, order.epochs, trainer.global_step, device, resumed)
+    spent = time.monotonic() - clock, time.process_time() - cpu_clock
+    return FitResult(history.entries, order.epochs, trainer.global_step, *spent, device, resumed)
 
 
 def quieten_lightning() -> None:

@@ -23,6 +23,10 @@ def read_model_config(config: TrainConfig) -> ReadoutConfig:
     return validated(ReadoutConfig, config.model, f"model of a {config.method} experiment")
 
 
+def model_section(config: TrainConfig) -> dict[str, Any]:
+    return read_model_config(config).model_dump(mode="json")
+
+
 def network(config: TrainConfig) -> "ReadoutClassifier":
     from components.methods.ddcl.classifier import ReadoutClassifier
 
