@@ -121,6 +121,64 @@ def sync() -> None:
     typer.echo(synchronise(root))
 
 
+@app.command()
+def ablate(
+    study: Annotated[str, typer.Argument(help="A study of ablations.yaml.", show_default=False)],
+    max_parallel: Annotated[int, typer.Option(min=1, max=16, help="How many processes train at once.")] = 2,
+    wait: Annotated[bool, typer.Option(help="Wait for another run in this checkout, or fail at once.")] = True,
+) -> None:
+    """Make the missing runs of a study, compare its arms, and track all of it. What is finished is not run again.
+
+    \b
+    quintet studies                         what there is
+    quintet ablate readout-timescale
+    quintet ablate readout-timescale --max-parallel 4
+    """
+    from pipelines.studies.command import run_study
+
+    raise typer.Exit(run_study(_root(), Console(), study, max_parallel, wait))
+
+
+@app.command()
+def compare(
+    study: Annotated[str, typer.Argument(help="A study that was run.", show_default=False)],
+    metric: Annotated[
+        str | None, typer.Option(help="Another metric than the study's own, for example validation/loss.")
+    ] = None,
+) -> None:
+    """Compare the arms of a study from its files: means, intervals, paired differences, what each arm costs.
+
+    \b
+    quintet compare readout-timescale
+    quintet compare readout-timescale --metric prototypes/separation_min
+    """
+    from pipelines.studies.command import compare as compare_arms
+
+    raise typer.Exit(compare_arms(_root(), Console(), study, metric))
+
+
+@app.command()
+def studies() -> None:
+    """List the studies of ablations.yaml, and how much of each has been run."""
+    from pipelines.studies.command import print_studies
+
+    print_studies(_root(), Console())
+
+
+@app.command("study-part", hidden=True)
+def study_part(part: Annotated[Path, typer.Argument(help="The file that says which runs.")]) -> None:
+    """Make some runs of a study in this process; `quintet ablate` starts it."""
+    from pipelines.watch import end_with_parent
+
+    # before anything that takes time: what started us may be gone before we look
+    end_with_parent()
+    path = part.resolve()
+    root = _root()
+    from pipelines.studies.working import work
+
+    raise typer.Exit(1 if work(root, path) else 0)
+
+
 @data_app.command("list")
 def data_list() -> None:
     """Show the catalogue."""

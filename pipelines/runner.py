@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -115,10 +115,10 @@ def run_stage(
     started = time.monotonic()
     written = time.time()
     log = log_path(root, address)
-    log.parent.mkdir(parents=True, exist_ok=True)
     while True:
         clear_dead_entries(root)
-        code = _run_dvc(root, address, force, log, groups or ProcessGroups(), on_line)
+        command = ["-m", "dvc", "--wait-for-lock", "repro", "-s", *(["--force"] if force else []), address]
+        code = run_logged(root, command, log, groups or ProcessGroups(), on_line)
         text = log.read_text(encoding="utf-8", errors="replace")
         if code == 0 or not is_busy(text):
             break
@@ -152,32 +152,33 @@ def failure(root: Path, address: str, log: str, code: int, since: float) -> str:
     if ended and not 0 <= int(ended[1]) <= 128:
         # negative from DVC itself, above 128 from a shell between DVC and the stage
         number = abs(int(ended[1])) % 128
-        return f"the stage's process was ended by signal {number} ({_signal_name(number)})"
+        return f"the stage's process was ended by signal {number} ({signal_name(number)})"
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     of_stage = [line for line in lines if not line.startswith(("ERROR: failed to reproduce", "> ", "Running stage"))]
     if of_stage:
         return of_stage[-1].removeprefix("error: ").removeprefix("ERROR: ")
     if code < 0:
-        return f"DVC was ended by signal {-code} ({_signal_name(-code)})"
+        return f"DVC was ended by signal {-code} ({signal_name(-code)})"
     return lines[-1] if lines else f"DVC ended with code {code} and said nothing"
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return "unnamed"
 
 
-def _run_dvc(
-    root: Path, address: str, force: bool, log: Path, groups: ProcessGroups, on_line: Callable[[str], None]
+def run_logged(
+    root: Path, arguments: Sequence[str], log: Path, groups: ProcessGroups, on_line: Callable[[str], None]
 ) -> int:
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "-s", *(["--force"] if force else []), address]
+    """Run Python with `arguments` in a process group of its own; returns its code. What it says goes into `log`."""
     environment = os.environ | {RUNNER_VARIABLE: str(ProcessIdentity.current()), "PYTHONUNBUFFERED": "1"}
+    log.parent.mkdir(parents=True, exist_ok=True)
     # the log is a file rather than a pipe: nothing that outlives the stage can keep us reading
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command,
+            [sys.executable, *arguments],
             cwd=root,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -195,7 +196,7 @@ def _run_dvc(
                 shown = line
         return process.wait()
     finally:
-        # whatever the stage has left in its group ends with it
+        # whatever the process has left in its group ends with it
         end_group(process.pid, signal.SIGKILL, 0)
         groups.discard(process.pid)
         process.wait()

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -28,15 +29,26 @@ def compose(root: Path, scale: str | None, overrides: Sequence[str] = ()) -> boo
     if scale is None and not overrides:
         check_configuration(root, target.read_text(encoding="utf-8"), target.name)
         return False
-    known = available_scales(root)
-    if scale is not None and scale not in known:
-        raise UsageError(f"there is no scale {scale!r} in conf/scale/; there are: {', '.join(known) or 'none'}")
+    if scale is not None:
+        _require_scale(root, scale)
     content = _composed(root, [f"scale={scale}"] if scale else [], overrides)
     check_configuration(root, content, "the composed configuration")
     if target.is_file() and target.read_text(encoding="utf-8") == content:
         return False
     write_text(target, content)
     return True
+
+
+def composed(root: Path, scale: str) -> dict[str, Any]:
+    """What `params.yaml` would say for `scale`, without writing it. Raises UsageError when there is no such scale."""
+    _require_scale(root, scale)
+    return dict(yaml.safe_load(_composed(root, [f"scale={scale}"], ())))
+
+
+def _require_scale(root: Path, scale: str) -> None:
+    known = available_scales(root)
+    if scale not in known:
+        raise UsageError(f"there is no scale {scale!r} in conf/scale/; there are: {', '.join(known) or 'none'}")
 
 
 def check_configuration(root: Path, text: str, source: str) -> None:

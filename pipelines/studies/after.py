@@ -1,0 +1,50 @@
+"""What follows the runs of a study: its comparison, written beside them, and the tracking store."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from components.errors import QuintetError
+from components.files import read_json
+from components.studies.store import STUDY_NAME
+
+Say = Callable[[str], None]
+
+
+def tracked_parent(root: Path, folder: Path) -> str | None:
+    """The tracked run of the study in `folder`, made or taken up; None when the store cannot be reached.
+
+    The store is made here, before several processes use it. Losing it costs the live view: `quintet sync` repairs it.
+    """
+    from components.tracking.studies import open_study
+
+    try:
+        return str(open_study(root, read_json(folder / STUDY_NAME)))
+    except QuintetError as error:
+        logging.getLogger(__name__).warning(
+            "the study is not tracked live: %s; it goes on, and `quintet sync` adds what is missing", error
+        )
+        return None
+
+
+def conclude(root: Path, name: str, say: Say) -> tuple[str, ...]:
+    """Compare the arms and track the study; returns what a reader must know, in lines.
+
+    A comparison that is refused (undeclared differences, nothing to compare) is a note: the runs stay.
+    """
+    from components.studies.comparing import compare_study
+    from components.studies.store import study_folder
+    from components.tracking.studies import sync_study
+
+    notes = []
+    try:
+        notes += compare_study(root, name).notes
+    except QuintetError as error:
+        notes.append(f"not compared: {error}")
+    say("bringing the tracking store up to date")
+    try:
+        tracked = sync_study(root, study_folder(root, name))
+        notes += [f"{title}: {link}" for title, link in tracked.links.items()]
+    except QuintetError as error:
+        notes.append(f"not tracked: {error}; `quintet sync` adds it")
+    return tuple(notes)

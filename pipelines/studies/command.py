@@ -1,0 +1,129 @@
+"""`quintet ablate`, `quintet compare` and `quintet studies`, with a terminal in front of them."""
+
+import logging
+import os
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from components.errors import ComparisonError, QuintetError
+from components.studies.config import load_studies
+from components.studies.store import gather, read_study, study_folder
+from pipelines.locking import hold_run_lock
+from pipelines.services import api_url
+from pipelines.studies.progress import STUDY_OBSERVER, StudyConsole
+from pipelines.studies.results import load_result, result_path
+
+
+class StudyFailedError(QuintetError):
+    """The flow ended before it had a result; the message is its last word."""
+
+
+def run_study(root: Path, console: Console, name: str, max_parallel: int, wait: bool) -> int:
+    """Run the flow `ablate` and print what came of it. Returns 0, or 1 when a run failed or nothing can be compared."""
+    from components.studies.config import study_named
+
+    # a name that does not exist should not cost the start of a Prefect server
+    study_named(root, name)
+    observer = StudyConsole(console)
+    with hold_run_lock(root, wait=wait, on_wait=observer.waiting, guard=True):
+        server = api_url(root)
+        if server:
+            os.environ["PREFECT_API_URL"] = server
+        token = STUDY_OBSERVER.set(observer)
+        try:
+            _run_flow(root, name, max_parallel)
+        finally:
+            STUDY_OBSERVER.reset(token)
+    result = load_result(root, name)
+    compared = print_comparison(root, console, name)
+    console.print(result.summary(), style="green" if result.succeeded else "bold red", markup=False, soft_wrap=True)
+    for label, why in result.failed:
+        console.print(f"error: {label}: {why}", style="bold red", markup=False, soft_wrap=True)
+    for note in result.notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+    return 0 if result.succeeded and compared else 1
+
+
+def _run_flow(root: Path, name: str, max_parallel: int) -> None:
+    from pipelines.studies.flow import ablate
+
+    # what is there afterwards is of this start
+    result_path(root, name).unlink(missing_ok=True)
+    # each failure is told by our own lines; Prefect would add its own, with tracebacks
+    for logger in ("prefect.task_runs", "prefect.flow_runs"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    state = ablate(name, max_parallel=max_parallel, return_state=True)
+    # an exception that the flow did not expect is raised here, with its traceback
+    if isinstance(getattr(state.data, "result", state.data), BaseException):
+        state.result(raise_on_failure=True)
+    if not result_path(root, name).is_file():
+        raise StudyFailedError(state.message or f"the flow ended in state {state.name} without a result")
+
+
+def compare(root: Path, console: Console, name: str, metric: str | None) -> int:
+    """Compare the arms of a study anew from its files, and print the tables."""
+    from components.studies.comparing import compare_study
+
+    comparison = compare_study(root, name, metric)
+    print_comparison(root, console, name)
+    for note in comparison.notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def print_comparison(root: Path, console: Console, name: str) -> bool:
+    """Print the last comparison of a study; False when there is none."""
+    path = study_folder(root, name) / "table.md"
+    if not path.is_file():
+        return False
+    for title, header, rows in markdown_tables(path.read_text(encoding="utf-8")):
+        table = Table(title=title, title_justify="left")
+        for position, column in enumerate(header):
+            table.add_column(column, overflow="fold", justify="left" if position == 0 else "right")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    return True
+
+
+def markdown_tables(text: str) -> list[tuple[str, list[str], list[list[str]]]]:
+    """The tables of a Markdown page, each with the heading above it."""
+    tables: list[tuple[str, list[str], list[list[str]]]] = []
+    title = ""
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("# ")
+        cells = [cell.strip().replace("\\|", "|") for cell in line.strip().strip("|").split(" | ")]
+        if not line.startswith("|"):
+            inside = False
+        elif not inside:
+            tables.append((title, cells, []))
+            inside = True
+        elif set(line) - set("|-: "):
+            tables[-1][2].append(cells)
+    return tables
+
+
+def print_studies(root: Path, console: Console) -> None:
+    """The studies of ablations.yaml: what each asks, how large it is, and how much of it has been run."""
+    table = Table(title_justify="left")
+    for column in ("study", "question", "scale", "arms x seeds", "runs done"):
+        table.add_column(column, overflow="fold", no_wrap=column == "study")
+    for name, study in load_studies(root).items():
+        size = f"{len(study.arm_settings)} x {len(study.seed_list)}"
+        table.add_row(name, study.question, study.scale, size, _done(root, name))
+    console.print(table)
+
+
+def _done(root: Path, name: str) -> str:
+    try:
+        gathered = gather(root, read_study(root, name))
+    except ComparisonError as error:
+        return str(error)
+    except QuintetError:
+        return "0"
+    done = sum(len(runs) for runs in gathered.results.values())
+    return f"{done} of {done + len(gathered.missing)}"
