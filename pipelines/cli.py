@@ -143,18 +143,20 @@ def ablate(
 def compare(
     study: Annotated[str, typer.Argument(help="A study that was run.", show_default=False)],
     metric: Annotated[
-        str | None, typer.Option(help="Another metric than the study's own, for example validation/loss.")
+        str | None,
+        typer.Option(help="Another metric than the study's own, for example validation/loss.", show_default=False),
     ] = None,
+    minimise: Annotated[bool, typer.Option("--minimise", help="Less is better of that metric.")] = False,
 ) -> None:
     """Compare the arms of a study from its files: means, intervals, paired differences, what each arm costs.
 
     \b
     quintet compare readout-timescale
-    quintet compare readout-timescale --metric prototypes/separation_min
+    quintet compare readout-timescale --metric validation/loss --minimise
     """
     from pipelines.studies.command import compare as compare_arms
 
-    raise typer.Exit(compare_arms(_root(), Console(), study, metric))
+    raise typer.Exit(compare_arms(_root(), Console(), study, metric, minimise))
 
 
 @app.command()

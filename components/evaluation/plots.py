@@ -51,7 +51,7 @@ def plot_confusion(confusion: ArrayLike, class_names: Sequence[str], path: Path,
         figure.colorbar(image, ax=axes, label="share of the true class", fraction=0.046)
 
     side = 2.6 + 0.95 * len(class_names)
-    _save(draw, (side + 1.2, side), path)
+    save(draw, (side + 1.2, side), path)
 
 
 def plot_prototype_use(usage: ArrayLike, class_names: Sequence[str], path: Path, title: str = "") -> None:
@@ -94,7 +94,7 @@ def plot_prototype_use(usage: ArrayLike, class_names: Sequence[str], path: Path,
         columns = 1 if shares.shape[1] <= 12 else 2
         axes.legend(title="prototype", loc="center left", bbox_to_anchor=(1.01, 0.5), ncols=columns, fontsize="small")
 
-    _save(draw, (8.0, max(3.4, 1.4 + 0.7 * len(class_names), 0.8 + 0.26 * min(shares.shape[1], 14))), path)
+    save(draw, (8.0, max(3.4, 1.4 + 0.7 * len(class_names), 0.8 + 0.26 * min(shares.shape[1], 14))), path)
 
 
 def plot_separation(
@@ -113,7 +113,7 @@ def plot_separation(
         _lines(below, at, lower, first_colour=5)
         below.set(ylabel="temperature", xlabel="step")
 
-    _save(draw, (7.2, 5.0), path)
+    save(draw, (7.2, 5.0), path)
 
 
 def plot_training(
@@ -132,7 +132,7 @@ def plot_training(
         _lines(below, at, lower)
         below.set(ylabel="score", xlabel="step", ylim=(0.0, 1.02))
 
-    _save(draw, (7.2, 5.4), path)
+    save(draw, (7.2, 5.4), path)
 
 
 def _lines(axes: "Axes", steps: Numbers, series: Mapping[str, Numbers], first_colour: int = 0) -> None:
@@ -146,7 +146,7 @@ def _lines(axes: "Axes", steps: Numbers, series: Mapping[str, Numbers], first_co
     axes.legend(loc="best", fontsize="small")
 
 
-def _save(draw: Callable[["Figure"], Any], size: tuple[float, float], path: Path) -> None:
+def save(draw: Callable[["Figure"], Any], size: tuple[float, float], path: Path) -> None:
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -18,6 +18,7 @@ ArmName = Annotated[str, Field(pattern=ARM_NAME, max_length=80)]
 Knob = Annotated[str, Field(pattern=r"^[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$")]
 Settings = dict[Knob, Any]
 
+Goal = Literal["maximise", "minimise"]
 METRIC = Annotated[str, Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)*$")]
 # More runs than this are a mistake in a grid sooner than a plan.
 MAX_RUNS = 5000
@@ -62,9 +63,9 @@ class StudyConfig(Strict):
     seeds: list[Seed] | SeedRange
     budget: Budget = Budget()
     metric: METRIC
-    goal: Literal["maximise", "minimise"] = "maximise"
-    # further metrics that the table shows, and compares in the same way
-    also: list[METRIC] = Field(default_factory=list)
+    goal: Goal = "maximise"
+    # further metrics, compared in the same way, each with its goal
+    also: dict[METRIC, Goal] = Field(default_factory=dict)
     comparison: ComparisonConfig = ComparisonConfig()
     # shared: arms of one process after another; own: a process for each run; auto: by the scale
     processes: Literal["auto", "shared", "own"] = "auto"

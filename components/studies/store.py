@@ -38,6 +38,7 @@ def write_study(root: Path, plan: Plan) -> Path:
             "metric": study.metric,
             "goal": study.goal,
             "also": list(study.also),
+            "goals": {study.metric: study.goal, **study.also},
             "comparison": study.comparison.model_dump(mode="json"),
             "confidence": study.comparison.confidence,
             "seeds": list(study.seed_list),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from components.tracking import runs, store
 from components.tracking.records import Scalar, check_metrics
-from components.tracking.runs import Point, RunIdentity
+from components.tracking.runs import Placement, Point, RunIdentity
+from components.tracking.system import PREFIX, start_monitor
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -28,6 +29,9 @@ class LiveRun:
     interruption. A resumed training re-opens the run of the same digest, and points it has already sent are not sent
     again. Every trouble with the store becomes one warning, after which metrics are no longer sent.
 
+    A training inside a study gives a `placement`: experiment, name and tags of a run below the study's own. While the
+    run lasts, the load of the machine is sampled every few seconds (`system_metrics=False` leaves that out).
+
     Not safe for use from several threads: a training logs from one.
     """
 
@@ -37,11 +41,15 @@ class LiveRun:
         identity: RunIdentity,
         parameters: Mapping[str, Scalar] | None = None,
         *,
+        placement: Placement | None = None,
+        system_metrics: bool = True,
         flush_points: int = 500,
         flush_seconds: float = 2.0,
     ) -> None:
         self.identity = identity
         self.run_id: str | None = None
+        self._placement = placement
+        self._stop_monitor: Callable[[], None] | None = None
         self._flush_points = flush_points
         self._flush_seconds = flush_seconds
         self._buffer: list[Point] = []
@@ -51,6 +59,13 @@ class LiveRun:
         self._lost = False
         self._closed = False
         self._guarded(lambda: self._open(root, dict(parameters or {})))
+        if system_metrics and self.run_id is not None:
+            self._stop_monitor = start_monitor(store.tracking_uri(root), self.run_id)
+
+    @property
+    def name(self) -> str:
+        """How the run is called in MLflow."""
+        return self._placement.name if self._placement else self.identity.name
 
     @property
     def tracking(self) -> bool:
@@ -62,7 +77,7 @@ class LiveRun:
 
         Raises RecordError for a malformed name and NonFiniteError for NaN or infinity, also when the store is lost.
         """
-        check_metrics(metrics, f"{self.identity.name}, step {step}")
+        check_metrics(metrics, f"{self.name}, step {step}")
         if not self.tracking:
             return
         now = runs.now_ms()
@@ -85,6 +100,8 @@ class LiveRun:
         if self._closed:
             return
         self._closed = True
+        if self._stop_monitor is not None:
+            self._stop_monitor()
         self.flush()
         # also when sending was given up: one attempt to end the run, so that none stays RUNNING.
         self._guarded(lambda: self._end(status, reason))
@@ -104,17 +121,18 @@ class LiveRun:
         from filelock import FileLock
 
         client = store.open_client(root)
-        experiment_id = store.experiment_id(client, root, self.identity.method)
+        identity, placement = self.identity, self._placement
+        experiment_id = store.experiment_id(client, root, placement.experiment if placement else identity.method)
         with FileLock(store.store_lock_file(root)):
-            run = runs.find_run(client, experiment_id, self.identity.experiment, self.identity.digest)
+            run = runs.find_run(client, experiment_id, identity.experiment, identity.digest, placement)
             if run is None:
-                run = runs.create_run(client, experiment_id, self.identity)
-            elif run.info.status == "RUNNING" and runs.owner_state(run.data.tags) in ("alive", "elsewhere"):
-                owner = f"process {run.data.tags[runs.PID_TAG]} on {run.data.tags[runs.HOST_TAG]}"
-                raise RuntimeError(f"{owner} is filling the run {self.identity.name} already")
+                run = runs.create_run(client, experiment_id, identity, placement=placement)
+            elif runs.is_filled_elsewhere(run):
+                raise RuntimeError(f"{runs.owner_name(run)} is filling the run {self.name} already")
             else:
                 runs.reopen_run(client, run)
-                self._sent = runs.known_points(client, run, list(run.data.metrics))
+                sent = [key for key in run.data.metrics if not key.startswith(PREFIX)]
+                self._sent = runs.known_points(client, run, sent)
         self._client, self.run_id = client, run.info.run_id
         runs.write_missing_parameters(client, run.info.run_id, run.data.params, parameters)
 
@@ -143,7 +161,7 @@ class LiveRun:
             logging.DEBUG if self._lost else logging.WARNING,
             "metrics of %s are no longer sent to the tracking store (%s: %s); training goes on, "
             "`quintet sync` adds what is missing",
-            self.identity.name,
+            self.name,
             type(error).__name__,
             lines[0] if lines else "no message",
         )

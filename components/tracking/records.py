@@ -299,12 +299,14 @@ def run_name(experiment: str, digest: str) -> str:
 
 
 def read_records(root: Path) -> list[LogicalRun]:
-    """All records under outputs/, grouped into runs by (experiment, digest), stages in the order of the graph.
+    """All records of stages below outputs/, grouped into runs by (experiment, digest), stages in the graph's order.
 
     Raises RecordError when a record is malformed or names another stage or experiment than its folder.
     """
     groups: dict[tuple[str, str], list[StageRecord]] = defaultdict(list)
-    for path in sorted((root / "outputs").glob(f"[!.]*/[!.]*/{RECORD_NAME}")):
+    # other folders of outputs/ are no stage's; the runs of studies lie there, with records of the same form
+    paths = [path for stage in STAGE_ORDER for path in (root / "outputs" / stage).glob(f"[!.]*/{RECORD_NAME}")]
+    for path in sorted(paths):
         record = read_record(path)
         if (record.stage, record.experiment) != (path.parent.parent.name, path.parent.name):
             raise RecordError(

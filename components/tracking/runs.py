@@ -31,6 +31,8 @@ PID_TAG = "quintet.pid"
 PID_CREATED_TAG = "quintet.pid_created"
 HOST_TAG = "quintet.host"
 OWNER_TAGS = (PID_TAG, PID_CREATED_TAG, HOST_TAG)
+# MLflow shows a run with this tag below the run that it names.
+PARENT_TAG = "mlflow.parentRunId"
 
 # limits of one log_batch request.
 METRICS_PER_BATCH = 1000
@@ -65,6 +67,18 @@ class RunIdentity:
         }
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where a run lies that is none of the graph: `experiment` below quintet/, its name, and what sets it apart there.
+
+    The tags are part of what the run is found by: one digest may lie in several studies, below several parents.
+    """
+
+    experiment: str
+    name: str
+    tags: Mapping[str, str]
+
+
 def owner_tags() -> dict[str, str]:
     """Tags that say: this process fills the run."""
     process = psutil.Process()
@@ -90,25 +104,61 @@ def owner_state(tags: Mapping[str, str]) -> str:
     return "self" if pid == os.getpid() else "alive"
 
 
-def find_run(client: MlflowClient, experiment_id: str, experiment: str, digest: str) -> Run | None:
-    """The run of (experiment, digest), the oldest if a race ever made two."""
+def find_run(
+    client: MlflowClient, experiment_id: str, experiment: str, digest: str, placement: Placement | None = None
+) -> Run | None:
+    """The run of (experiment, digest), and of the placement's tags if there is one; the oldest if a race made two."""
+    tags = {DIGEST_TAG: digest, EXPERIMENT_TAG: experiment}
+    return find_tagged(client, experiment_id, tags | dict(placement.tags) if placement else tags)
+
+
+def find_tagged(client: MlflowClient, experiment_id: str, tags: Mapping[str, str]) -> Run | None:
+    """The oldest run that has all `tags`, None when there is none."""
     found = client.search_runs(
         [experiment_id],
-        filter_string=f"tags.`{DIGEST_TAG}` = '{digest}' AND tags.`{EXPERIMENT_TAG}` = '{experiment}'",
+        filter_string=" AND ".join(f"tags.`{key}` = '{value}'" for key, value in tags.items()),
         order_by=["attributes.start_time ASC"],
         max_results=1,
     )
     return found[0] if found else None
 
 
-def create_run(client: MlflowClient, experiment_id: str, identity: RunIdentity, start_time: int | None = None) -> Run:
+def create_run(
+    client: MlflowClient,
+    experiment_id: str,
+    identity: RunIdentity,
+    start_time: int | None = None,
+    placement: Placement | None = None,
+) -> Run:
     """A new RUNNING run owned by this process; `start_time` in milliseconds since the epoch."""
+    return create_tagged(
+        client,
+        experiment_id,
+        placement.name if placement else identity.name,
+        {**identity.tags, **(placement.tags if placement else {})},
+        start_time,
+    )
+
+
+def create_tagged(
+    client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str], start_time: int | None = None
+) -> Run:
+    """A new RUNNING run with this name and these tags, owned by this process."""
     return client.create_run(
         experiment_id,
         start_time=start_time if start_time is not None else now_ms(),
-        tags={**identity.tags, **owner_tags()},
-        run_name=identity.name,
+        tags={**tags, **owner_tags()},
+        run_name=name,
     )
+
+
+def is_filled_elsewhere(run: Run) -> bool:
+    """Whether another process fills the run at this moment, as far as can be told from here."""
+    return run.info.status == "RUNNING" and owner_state(run.data.tags) in ("alive", "elsewhere")
+
+
+def owner_name(run: Run) -> str:
+    return f"process {run.data.tags[PID_TAG]} on {run.data.tags[HOST_TAG]}"
 
 
 def reopen_run(client: MlflowClient, run: Run) -> None:

@@ -40,6 +40,16 @@ _ENVIRONMENT = {
 }
 
 
+_LOG_LEVELS = {
+    # these tell of every migration step, connection and registration at level INFO.
+    "alembic": logging.WARNING,
+    "mlflow.store.db.utils": logging.WARNING,
+    "mlflow.store.model_registry.abstract_store": logging.WARNING,
+    # a lost store is told of once, by whoever loses metrics of a training; the load of the machine is a bystander.
+    "mlflow.system_metrics.system_metrics_monitor": logging.CRITICAL,
+}
+
+
 def tracking_uri(root: Path) -> str:
     """Address of the tracking store: MLFLOW_TRACKING_URI if set, else the sqlite file inside the checkout.
 
@@ -86,9 +96,8 @@ def prepare_environment() -> None:
     """Set what MLflow reads from the environment: no telemetry, short waits. Must run before it is imported."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # these tell of every migration step, connection and registration at level INFO.
-    for name in ("alembic", "mlflow.store.db.utils", "mlflow.store.model_registry.abstract_store"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, level in _LOG_LEVELS.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def store_lock_file(root: Path) -> Path:
@@ -98,6 +107,13 @@ def store_lock_file(root: Path) -> Path:
     """
     file = sqlite_file(tracking_uri(root))
     path = file.with_name(f"{file.name}.lock") if file else root / ".quintet" / "locks" / "tracking-store.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def sync_lock_file(root: Path) -> Path:
+    """The file whose lock a synchronisation holds, so that there is one at a time in a checkout."""
+    path = root / ".quintet" / "locks" / "sync.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -196,6 +212,15 @@ def experiment_id(client: MlflowClient, root: Path, method: str) -> str:
             f"{root.resolve()}; move it back, or delete mlflow/mlflow.db and mlflow/artifacts and run `quintet sync`"
         )
     return str(found.experiment_id)
+
+
+def describe_experiment(client: MlflowClient, experiment_id: str, text: str) -> None:
+    """Show `text` (Markdown) as the experiment's description, and its page as one of trained models."""
+    tags = {"mlflow.note.content": text, "mlflow.experimentKind": "custom_model_development"}
+    present = client.get_experiment(experiment_id).tags
+    for key, value in tags.items():
+        if present.get(key) != value:
+            client.set_experiment_tag(experiment_id, key, value)
 
 
 def mlflow_exception() -> type[Exception]:

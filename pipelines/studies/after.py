@@ -36,7 +36,7 @@ def conclude(root: Path, name: str, say: Say) -> tuple[str, ...]:
     from components.studies.store import study_folder
     from components.tracking.studies import sync_study
 
-    notes = []
+    notes: list[str] = []
     try:
         notes += compare_study(root, name).notes
     except QuintetError as error:

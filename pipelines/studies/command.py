@@ -16,6 +16,9 @@ from pipelines.studies.progress import STUDY_OBSERVER, StudyConsole
 from pipelines.studies.results import load_result, result_path
 
 
+MOST_FAILURES = 5
+
+
 class StudyFailedError(QuintetError):
     """The flow ended before it had a result; the message is its last word."""
 
@@ -39,8 +42,11 @@ def run_study(root: Path, console: Console, name: str, max_parallel: int, wait: 
     result = load_result(root, name)
     compared = print_comparison(root, console, name)
     console.print(result.summary(), style="green" if result.succeeded else "bold red", markup=False, soft_wrap=True)
-    for label, why in result.failed:
+    for label, why in result.failed[:MOST_FAILURES]:
         console.print(f"error: {label}: {why}", style="bold red", markup=False, soft_wrap=True)
+    if len(result.failed) > MOST_FAILURES:
+        more = f"error: and {len(result.failed) - MOST_FAILURES} more failed, see {result_path(root, name)}"
+        console.print(more, style="bold red", markup=False, soft_wrap=True)
     for note in result.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     return 0 if result.succeeded and compared else 1
@@ -62,23 +68,25 @@ def _run_flow(root: Path, name: str, max_parallel: int) -> None:
         raise StudyFailedError(state.message or f"the flow ended in state {state.name} without a result")
 
 
-def compare(root: Path, console: Console, name: str, metric: str | None) -> int:
+def compare(root: Path, console: Console, name: str, metric: str | None, minimise: bool) -> int:
     """Compare the arms of a study anew from its files, and print the tables."""
     from components.studies.comparing import compare_study
 
-    comparison = compare_study(root, name, metric)
-    print_comparison(root, console, name)
+    comparison = compare_study(root, name, metric, "minimise" if minimise else "maximise")
+    print_comparison(root, console, name, metric)
     for note in comparison.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     return 0
 
 
-def print_comparison(root: Path, console: Console, name: str) -> bool:
-    """Print the last comparison of a study; False when there is none."""
-    path = study_folder(root, name) / "table.md"
-    if not path.is_file():
+def print_comparison(root: Path, console: Console, name: str, metric: str | None = None) -> bool:
+    """Print the last comparison of a study, by its own metric or by another; False when there is none."""
+    folder = study_folder(root, name)
+    first = folder / "table.md" if metric is None else folder / "metrics" / f"{metric.replace('/', '_')}.md"
+    if not first.is_file():
         return False
-    for title, header, rows in markdown_tables(path.read_text(encoding="utf-8")):
+    pages = [path.read_text(encoding="utf-8") for path in (first, folder / "times.md")]
+    for title, header, rows in markdown_tables("\n".join(pages)):
         table = Table(title=title, title_justify="left")
         for position, column in enumerate(header):
             table.add_column(column, overflow="fold", justify="left" if position == 0 else "right")

@@ -44,7 +44,7 @@ def live(root: Path, part: Part, run: "Run") -> "OpenLive":
     from components.tracking.studies import child_placement
 
     def open_live(identity: "RunIdentity", parameters: "Mapping[str, Scalar]") -> "LiveRun":
-        placement = child_placement(part.study, part.parent, run.arm, run.seed) if part.parent else None
+        placement = child_placement(part.study, run.arm, run.seed, part.parent) if part.parent else None
         return LiveRun(root, identity, parameters, placement=placement)
 
     return open_live

@@ -13,6 +13,7 @@ import tracked
 
 from components.errors import RecordError, TrackingError
 from components.tracking import LiveRun, RunIdentity, lineage, runs, store, synchronise
+from components.tracking.fill import stored_sizes
 
 COMMIT = "c" * 40
 
@@ -62,6 +63,7 @@ def test_everything_arrives(root: Path) -> None:
     assert {tag.key: tag.value for tag in used.tags} == {
         "mlflow.data.context": "train",
         "quintet.digest": tracked.digest("table"),
+        "dvc.md5": "e" * 32 + ".dir",
     }
     assert not set(run.data.tags) & set(runs.OWNER_TAGS)
 
@@ -118,9 +120,7 @@ def view(root: Path) -> dict[str, Any]:
 
 
 def stored_names(root: Path, run: Any) -> dict[str, int]:
-    from components.tracking.upsert import _stored_sizes
-
-    sizes = _stored_sizes(store.open_client(root), run.info.run_id)
+    sizes = stored_sizes(store.open_client(root), run.info.run_id)
     # MLflow writes the time of saving into its own description of the model.
     return {name: size for name, size in sizes.items() if not name.endswith("MLmodel")}
 
