@@ -34,12 +34,15 @@ SECONDS = "seconds of training"
 class StudyComparison:
     """`metrics`: the comparison for each metric, the study's own first. `systems`: the reference beside baselines.
 
+    `costs`: of each arm, by the names of COSTS; `seconds`: the median of its trainings, where times are known.
     `notes` are lines for a reader: what is missing, which switches are dead.
     """
 
     name: str
     metrics: "Mapping[str, Comparison]"
     systems: "Comparison | None"
+    costs: Mapping[str, Mapping[str, float]]
+    seconds: Mapping[str, float]
     switches: tuple[Switch, ...]
     notes: tuple[str, ...]
 
@@ -53,19 +56,22 @@ def compare_study(root: Path, name: str, metric: str | None = None, goal: Goal =
     study = read_study(root, name)
     gathered = gather(root, study)
     results = _comparable(study, gathered)
-    goals: dict[str, Goal] = dict(study["goals"])
+    goals: dict[str, Goal] = {wanted: study["goals"][wanted] for wanted in (study["metric"], *study["also"])}
     if metric is not None:
         goals.setdefault(metric, goal)
     compared = {wanted: _compare(study, values_of(results, wanted), goal) for wanted, goal in goals.items()}
     told = switches(gathered.results, study["knobs"])
+    times = times_of(root, results)
     comparison = StudyComparison(
         name,
         compared,
         _beside_baselines(study, results),
+        costs_of(results),
+        {arm: median(said["train_seconds"] for said in of_arm) for arm, of_arm in times.items() if of_arm},
         told,
         (*_missing(gathered), *(str(switch) for switch in told if switch.dead or not switch.alone)),
     )
-    _write(root, study, results, comparison)
+    _write(root, study, comparison, times)
     return comparison
 
 
@@ -153,13 +159,15 @@ def times_of(root: Path, results: Results) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _write(root: Path, study: Mapping[str, Any], results: Results, comparison: StudyComparison) -> None:
+def _write(
+    root: Path, study: Mapping[str, Any], comparison: StudyComparison, times: Mapping[str, list[dict[str, Any]]]
+) -> None:
     from components.evaluation.comparison.tables import csv_text, markdown
 
     folder = study_folder(root, study["name"])
     for part in ("metrics", "plots"):
         shutil.rmtree(folder / part, ignore_errors=True)
-    costs = costs_of(results)
+    costs = comparison.costs
     own = comparison.metrics[study["metric"]]
     write_json(
         folder / "comparison.json",
@@ -189,18 +197,11 @@ def _write(root: Path, study: Mapping[str, Any], results: Results, comparison: S
         name = metric.replace("/", "_")
         write_text(folder / "metrics" / f"{name}.md", f"# {metric}\n\n{markdown(compared, metric)}")
         write_text(folder / "metrics" / f"{name}.csv", csv_text(compared))
-    times = times_of(root, results)
     write_text(folder / "times.md", _times_page(times))
-    _draw(folder / "plots", study, comparison, costs, times)
+    _draw(folder / "plots", study, comparison)
 
 
-def _draw(
-    folder: Path,
-    study: Mapping[str, Any],
-    comparison: StudyComparison,
-    costs: Mapping[str, Mapping[str, float]],
-    times: Mapping[str, list[dict[str, Any]]],
-) -> None:
+def _draw(folder: Path, study: Mapping[str, Any], comparison: StudyComparison) -> None:
     from components.evaluation.comparison.pictures import plot_arms, plot_differences, plot_front
 
     title = study["name"]
@@ -213,11 +214,10 @@ def _draw(
     if comparison.systems:
         plot_arms(comparison.systems, folder / "baselines.png", study["metric"], f"{title}: beside baselines")
     for cost, label in COSTS.items():
-        of_arms = {arm: values[cost] for arm, values in costs.items()}
+        of_arms = {arm: values[cost] for arm, values in comparison.costs.items()}
         plot_front(own, of_arms, label, folder / f"front_{cost}.png", study["metric"], title)
-    if all(times.values()):
-        seconds = {arm: median(said["train_seconds"] for said in of_arm) for arm, of_arm in times.items()}
-        plot_front(own, seconds, SECONDS, folder / "front_seconds.png", study["metric"], title)
+    if len(comparison.seconds) == len(own.arms):
+        plot_front(own, comparison.seconds, SECONDS, folder / "front_seconds.png", study["metric"], title)
 
 
 def _cost_rows(costs: Mapping[str, Mapping[str, float]]) -> list[list[str]]:

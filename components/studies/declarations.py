@@ -6,7 +6,7 @@ resolved here with another one; a test holds both readings against each other.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ _PLACE = re.compile(r"\$\{(key|item\.[a-z_]+)\}")
 
 @dataclass(frozen=True)
 class Templates:
-    """The stages of one `dvc.yaml`."""
+    """The stages of one `dvc.yaml`, which is read once, like the files that its stages have parameters in."""
 
     root: Path
+    _files: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def stages(self) -> dict[str, Any]:
@@ -67,7 +68,9 @@ class Templates:
         return None
 
     def _file(self, name: str) -> Any:
-        return yaml.safe_load((self.root / name).read_text(encoding="utf-8"))
+        if name not in self._files:
+            self._files[name] = yaml.safe_load((self.root / name).read_text(encoding="utf-8"))
+        return self._files[name]
 
 
 def _value(content: Any, key: str, address: str) -> Any:

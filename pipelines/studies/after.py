@@ -7,6 +7,7 @@ from pathlib import Path
 from components.errors import QuintetError
 from components.files import read_json
 from components.studies.store import STUDY_NAME
+from pipelines.studies.tables import short_links
 
 Say = Callable[[str], None]
 
@@ -44,7 +45,8 @@ def conclude(root: Path, name: str, say: Say) -> tuple[str, ...]:
     say("bringing the tracking store up to date")
     try:
         tracked = sync_study(root, study_folder(root, name))
-        notes += [f"{title}: {link}" for title, link in tracked.links.items()]
+        notes += tracked.notes
+        notes += [f"in MLflow, {title}: {link}" for title, link in short_links(tracked.links).items()]
     except QuintetError as error:
         notes.append(f"not tracked: {error}; `quintet sync` adds it")
     return tuple(notes)

@@ -9,12 +9,12 @@ from rich.table import Table
 
 from components.errors import ComparisonError, QuintetError
 from components.studies.config import load_studies
-from components.studies.store import gather, read_study, study_folder
+from components.studies.store import gather, read_study
 from pipelines.locking import hold_run_lock
 from pipelines.services import api_url
 from pipelines.studies.progress import STUDY_OBSERVER, StudyConsole
 from pipelines.studies.results import load_result, result_path
-
+from pipelines.studies.tables import print_comparison
 
 MOST_FAILURES = 5
 
@@ -40,7 +40,7 @@ def run_study(root: Path, console: Console, name: str, max_parallel: int, wait: 
         finally:
             STUDY_OBSERVER.reset(token)
     result = load_result(root, name)
-    compared = print_comparison(root, console, name)
+    compared = _show(root, console, name)
     console.print(result.summary(), style="green" if result.succeeded else "bold red", markup=False, soft_wrap=True)
     for label, why in result.failed[:MOST_FAILURES]:
         console.print(f"error: {label}: {why}", style="bold red", markup=False, soft_wrap=True)
@@ -50,6 +50,17 @@ def run_study(root: Path, console: Console, name: str, max_parallel: int, wait: 
     for note in result.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     return 0 if result.succeeded and compared else 1
+
+
+def _show(root: Path, console: Console, name: str) -> bool:
+    """Print the comparison, made anew from the files; False where it is refused, which the notes tell of."""
+    from components.studies.comparing import compare_study
+
+    try:
+        print_comparison(root, console, compare_study(root, name))
+    except QuintetError:
+        return False
+    return True
 
 
 def _run_flow(root: Path, name: str, max_parallel: int) -> None:
@@ -73,46 +84,10 @@ def compare(root: Path, console: Console, name: str, metric: str | None, minimis
     from components.studies.comparing import compare_study
 
     comparison = compare_study(root, name, metric, "minimise" if minimise else "maximise")
-    print_comparison(root, console, name, metric)
+    print_comparison(root, console, comparison, metric)
     for note in comparison.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     return 0
-
-
-def print_comparison(root: Path, console: Console, name: str, metric: str | None = None) -> bool:
-    """Print the last comparison of a study, by its own metric or by another; False when there is none."""
-    folder = study_folder(root, name)
-    first = folder / "table.md" if metric is None else folder / "metrics" / f"{metric.replace('/', '_')}.md"
-    if not first.is_file():
-        return False
-    pages = [path.read_text(encoding="utf-8") for path in (first, folder / "times.md")]
-    for title, header, rows in markdown_tables("\n".join(pages)):
-        table = Table(title=title, title_justify="left")
-        for position, column in enumerate(header):
-            table.add_column(column, overflow="fold", justify="left" if position == 0 else "right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
-    return True
-
-
-def markdown_tables(text: str) -> list[tuple[str, list[str], list[list[str]]]]:
-    """The tables of a Markdown page, each with the heading above it."""
-    tables: list[tuple[str, list[str], list[list[str]]]] = []
-    title = ""
-    inside = False
-    for line in text.splitlines():
-        if line.startswith("#"):
-            title = line.lstrip("# ")
-        cells = [cell.strip().replace("\\|", "|") for cell in line.strip().strip("|").split(" | ")]
-        if not line.startswith("|"):
-            inside = False
-        elif not inside:
-            tables.append((title, cells, []))
-            inside = True
-        elif set(line) - set("|-: "):
-            tables[-1][2].append(cells)
-    return tables
 
 
 def print_studies(root: Path, console: Console) -> None:
