@@ -309,21 +309,23 @@ def bundle(
 
 @app.command()
 def up(prefect_port: PrefectPort = 4200, mlflow_port: MlflowPort = 5000) -> None:
-    """Start Prefect's server and worker and MLflow's server on this machine alone, and deploy the flow.
+    """Start Prefect's server and worker and MLflow's server on this machine alone, and deploy the flows.
 
     \b
     quintet up
     prefect deployment run reproduce/reproduce --param scale=tiny
+    prefect deployment run ablate/ablate --param study=readout-tiny
     quintet down
     """
     root = _root()
-    from pipelines.services import DEPLOYMENT, Ports
+    from pipelines.services import DEPLOYMENTS, Ports
     from pipelines.services import up as start
 
     ports = Ports(prefect=prefect_port, mlflow=mlflow_port)
     for running in start(root, ports, typer.echo):
         typer.echo(f"{running.name:<15} {running.url or 'ready'}  (log: {running.log})")
-    typer.echo(f"the deployment {DEPLOYMENT} can be run from Prefect's pages; `quintet down` stops all")
+    names = " and ".join(DEPLOYMENTS)
+    typer.echo(f"the deployments {names} can be run from Prefect's pages; `quintet down` stops all")
 
 
 @app.command()

@@ -26,7 +26,7 @@ from pipelines.processes import ProcessIdentity, end_group, kill, last_line, pro
 HOST = "127.0.0.1"
 POOL = "quintet-local"
 WORKER = "prefect-worker"
-DEPLOYMENT = "reproduce/reproduce"
+DEPLOYMENTS = ("reproduce/reproduce", "ablate/ablate")
 # All that the services start carries this, and ends with them.
 SERVICES_VARIABLE = "QUINTET_SERVICES"
 READY_SECONDS = 180.0
@@ -98,7 +98,7 @@ def worker(api: str) -> Service:
 
 
 def up(root: Path, ports: Ports, say: Say) -> tuple[Running, ...]:
-    """Start what does not run yet, deploy `reproduce`, and return all services. Raises ServiceError."""
+    """Start what does not run yet, deploy the flows, and return all services. Raises ServiceError."""
     store = _prepared_store(root)
     started = [_start(root, service, say) for service in servers(root, ports, store)]
     # a server that runs already may have been given another port
@@ -208,7 +208,7 @@ def _is_free(port: int) -> bool:
 
 
 def _deploy(root: Path, api: str, say: Say) -> None:
-    say(f"deploying {DEPLOYMENT} on the work pool {POOL}")
+    say(f"deploying {' and '.join(DEPLOYMENTS)} on the work pool {POOL}")
     steps = (
         ("work-pool", "create", POOL, "--type", "process", "--overwrite"),
         ("--no-prompt", "deploy", "--all"),

@@ -1,5 +1,6 @@
 """What follows the runs of a study: its comparison, written beside them, and the tracking store."""
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,16 @@ def tracked_parent(root: Path, folder: Path) -> str | None:
             "the study is not tracked live: %s; it goes on, and `quintet sync` adds what is missing", error
         )
         return None
+
+
+def stopped(root: Path, parent: str | None) -> None:
+    """End the tracked run of a study that was interrupted, so that it does not look as if it went on."""
+    from components.tracking.studies import end_study
+
+    if parent is not None:
+        # whatever the store says: the interrupt itself must reach the caller
+        with contextlib.suppress(Exception):
+            end_study(root, parent, "KILLED", "the study was stopped; `quintet ablate` goes on with it")
 
 
 def conclude(root: Path, name: str, say: Say) -> tuple[str, ...]:

@@ -99,7 +99,12 @@ def _ablate(root: Path, name: str, max_parallel: int, observer: StudyObserver) -
     )
     tracked = after.tracked_parent(root, folder)
     counter = Counter(root, plan.runs, todo)
-    _make(root, plan, divided(plan, todo, max_parallel, tracked) if todo else (), max_parallel, counter, observer)
+    parts = divided(plan, todo, max_parallel, tracked) if todo else ()
+    try:
+        _make(root, plan, parts, max_parallel, counter, observer)
+    except BaseException:
+        after.stopped(root, tracked)
+        raise
     failures = _failures(root, pending(root, plan.runs))
     notes = after.conclude(root, name, observer.said)
     made = len(todo) - len(pending(root, todo))
