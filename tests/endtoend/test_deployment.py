@@ -6,6 +6,7 @@ import urllib.request
 import pytest
 
 from tests.endtoend.copies import Copy
+from tests.endtoend.studies import NAME, STUDY, finished, write_studies
 
 pytestmark = pytest.mark.endtoend
 
@@ -48,6 +49,18 @@ def test_the_deployment_brings_the_graph_up_to_date(done: Copy) -> None:
         states = asked(f"{api}/task_runs/filter", {"limit": 100})
         assert isinstance(states, list)
         assert {state["state_name"] for state in states} == {"Cached", "Completed"}
+        write_studies(done, **{NAME: {**STUDY, "seeds": [1, 2]}})
+        ablate = ("prefect", "deployment", "run", "ablate/ablate", "--watch")
+        refused = done.call(*ablate, "--param", 'study="nobody"', **settings)
+        assert refused.code != 0
+        ended = done.call(*ablate, "--param", f'study="{NAME}"', **settings)
+        assert ended.code == 0, ended.text + (done.root / "run_info/logs/prefect-worker.log").read_text()
+        assert len(finished(done)) == 8
+        artifacts = asked(f"{api}/artifacts/filter", {"limit": 100})
+        assert isinstance(artifacts, list)
+        shown = {artifact["key"]: artifact for artifact in artifacts}
+        assert shown[f"study-{NAME}-progress"]["data"] == 100.0
+        assert "8 of 8 runs done" in shown[f"study-{NAME}"]["data"]
         found = asked(
             f"http://127.0.0.1:{mlflow_port}/api/2.0/mlflow/registered-models/alias?name=orbital-kind&alias=champion"
         )

@@ -105,6 +105,23 @@ def test_a_failing_arm_is_reported_and_takes_nothing_with_it(twin: Copy, server:
     assert "learning_rate=0.2" in (twin.root / "outputs/studies/broken/table.csv").read_text(encoding="utf-8")
 
 
+def test_a_process_that_dies_takes_one_run_with_it(twin: Copy, server: dict[str, str]) -> None:
+    process = twin.start("quintet", "ablate", NAME, "--max-parallel", "1", **server)
+    wait_for(lambda: len(finished(twin)) >= 1, "a run")
+    (part,) = (found for found in twin.living() if "study-part" in found.cmdline())
+    # between two runs nothing is lost, so it must die within one
+    wait_for(lambda: "running" in {said["state"] for said in accounts(twin).values()}, "another run to begin")
+    kill_hard(part.pid)
+    ended = twin.wait(process)
+    assert ended.code == 1, ended.text
+    (line,) = ended.errors
+    assert "its process was ended by signal 9 (SIGKILL); it may have run out of memory" in line
+    assert len(finished(twin)) == RUNS - 1
+    ended = twin.quintet("ablate", NAME, **server)
+    assert ended.code == 0, ended.text
+    assert f"{RUNS} runs: 1 made, {RUNS - 1} were there already" in ended.text
+
+
 def test_wrong_usage_ends_with_2_and_one_line(twin: Copy) -> None:
     for arguments, said in (
         (("ablate", "nobody"), "there is no study 'nobody' in ablations.yaml; there are: small, broken"),

@@ -128,23 +128,26 @@ class DataOrder(Callback):
 
 
 class TimeBudget(Callback):
-    """Begin no epoch when the time is over. The checkpoint of the last one stays, so a larger budget goes on from it.
+    """Begin no further epoch when the time is over. The checkpoint stays, so a larger budget goes on from it.
 
-    Counted from where this process began or took up the training.
+    Counted from where this process began or took up the training; one epoch is always made, so that each attempt
+    comes further.
     """
 
     def __init__(self, seconds: float):
         self.seconds = seconds
         self.begun = 0.0
+        self.first_epoch = 0
 
     @override
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         self.begun = time.monotonic()
+        self.first_epoch = trainer.current_epoch
 
     @override
     def on_train_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         spent = time.monotonic() - self.begun
-        if spent > self.seconds:
+        if spent > self.seconds and trainer.current_epoch > self.first_epoch:
             raise BudgetError(
                 f"{spent:.1f} s were spent before epoch {trainer.current_epoch + 1} of {trainer.max_epochs}, the "
                 f"budget is {self.seconds:g} s; raise it, and the run goes on from its checkpoint, or ask for fewer "
