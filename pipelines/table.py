@@ -1,6 +1,6 @@
 """The table at the end of a run, for a terminal and as Markdown for Prefect's pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from components.markdown import table as markdown_table
 from pipelines.plan import GOOD
 from pipelines.progress import STYLES
 from pipelines.results import RunResult, evaluations, gate_verdict
@@ -48,17 +49,15 @@ def print_result(root: Path, run: RunResult, console: Console) -> None:
 def markdown(root: Path, run: RunResult) -> str:
     """The same table as Markdown."""
     lines = [f"**{run.summary()}** (scale {run.scale}, {run.seconds:.1f} s)", ""]
-    lines += _markdown_rows(
-        ["stage", "state", "seconds", "gate"],
-        [
-            [result.address, state(result), duration(result), gate_verdict(root, result)]
-            for result in (*run.stages, *run.after)
-        ],
-    )
+    states = [
+        [result.address, state(result), duration(result), gate_verdict(root, result)]
+        for result in (*run.stages, *run.after)
+    ]
+    lines.append(markdown_table(["stage", "state", "seconds", "gate"], states))
     for name, systems in evaluations(root, run).items():
         names = metric_names(systems)
         rows = [[system, *(number(values.get(metric)) for metric in names)] for system, values in systems.items()]
-        lines += ["", *_markdown_rows([name, *names], rows)]
+        lines += ["", markdown_table([name, *names], rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -113,8 +112,3 @@ def _metrics_table(name: str, systems: Mapping[str, Mapping[str, Any]]) -> Table
     for metric in metric_names(systems):
         table.add_row(metric, *(number(values.get(metric)) for values in systems.values()))
     return table
-
-
-def _markdown_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]

@@ -45,6 +45,7 @@ def write_report(root: Path) -> Path:
             }
             for name, experiment in config.experiments.items()
         ],
+        studies=_studies(root),
     )
     path = root / REPORT
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -88,6 +89,26 @@ def _experiment(root: Path, name: str) -> dict[str, Any]:
     }
 
 
+def _studies(root: Path) -> list[dict[str, Any]]:
+    """Every study that was run here, with its last comparison by its own metric, and the pictures of that."""
+    found = []
+    for path in sorted((root / "outputs" / "studies").glob("*/study.json")):
+        study, compared = read_json(path), _if_there(path.with_name("comparison.json"))
+        stem = study["metric"].replace("/", "_")
+        plots = [path.parent / "plots" / f"{name}.png" for name in (f"{stem}_arms", f"{stem}_differences")]
+        metric = compared["metrics"][study["metric"]] if compared else None
+        found.append(
+            {
+                **study,
+                "compared": metric,
+                "differences": {one["arm"]: one for one in metric["differences"]} if metric else {},
+                "notes": compared["notes"] if compared else [],
+                "plots": [_picture(plot) for plot in plots if plot.is_file()],
+            }
+        )
+    return found
+
+
 def _refusals(root: Path, name: str, stages: tuple[str, ...]) -> dict[str, str]:
     """What the last attempt at each stage failed with: it left the old output, which is not about this attempt."""
     accounts = {f"{stage}@{name}": _if_there(root / "run_info" / "stages" / f"{stage}@{name}.json") for stage in stages}
@@ -111,4 +132,8 @@ def _picture(path: Path) -> dict[str, str]:
 
 
 def _figure(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{_figure(value[0])} to {_figure(value[1])}"
+    if value is None:
+        return "-"
     return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.errors import ComparisonError, UsageError
 from components.files import write_json, write_text
+from components.markdown import table
 from components.studies.checking import Results, Switch, switches, undeclared_differences
 from components.studies.config import Goal
 from components.studies.running import account
@@ -187,7 +188,7 @@ def _write(
     parts = [f"# {study['name']}", study["question"].strip(), f"## {study['metric']}", markdown(own, study["metric"])]
     if comparison.systems:
         parts += ["## The reference beside baselines", markdown(comparison.systems, study["metric"])]
-    parts += ["## What the arms cost", _table(["arm", *COSTS.values()], _cost_rows(costs))]
+    parts += ["## What the arms cost", table(["arm", *COSTS.values()], _cost_rows(costs), right=tuple(COSTS.values()))]
     if comparison.notes:
         parts += ["## To be known", "\n".join(f"- {note}" for note in comparison.notes)]
     write_text(folder / "table.md", "\n\n".join(part.strip() for part in parts) + "\n")
@@ -243,15 +244,8 @@ def _times_page(times: Mapping[str, list[dict[str, Any]]]) -> str:
     ]
     header = ["arm", "runs timed", SECONDS, "seconds of the processor", "processes at once"]
     return (
-        f"## Times\n\n{_table(header, rows)}\n\nMedian (range) over seeds, of runs made in one go. They depend on the "
-        "machine and on what else it did.\n"
-    )
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    rule = ["---", *("---:" for _ in header[1:])]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (header, rule, *rows)
+        f"## Times\n\n{table(header, rows, right=header[1:])}\n\nMedian (range) over seeds, of runs made in one go. "
+        "They depend on the machine and on what else it did.\n"
     )
 
 

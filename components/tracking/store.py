@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,18 +175,27 @@ def open_client(root: Path) -> MlflowClient:
     prepare_environment()
     uri = initialise(root)
     from mlflow import MlflowClient
+
+    with answering(root):
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client.search_experiments(max_results=1)
+    return client
+
+
+@contextmanager
+def answering(root: Path) -> Iterator[None]:
+    """Turn what MLflow raises in the block into a TrackingError that says which store it was, and what to do."""
     from mlflow.exceptions import MlflowException
 
     try:
-        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        client.search_experiments(max_results=1)
+        yield
     except (MlflowException, OSError) as error:
+        uri = tracking_uri(root)
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TrackingError(
             f"the tracking store {uri} does not answer: {first_line}; start it, or correct {URI_VARIABLE}, or for a "
             f"store of another MLflow version run `mlflow db upgrade {uri}`"
         ) from error
-    return client
 
 
 def experiment_id(client: MlflowClient, root: Path, method: str) -> str:
@@ -214,11 +224,13 @@ def experiment_id(client: MlflowClient, root: Path, method: str) -> str:
     return str(found.experiment_id)
 
 
-def describe_experiment(client: MlflowClient, experiment_id: str, text: str) -> None:
-    """Show `text` (Markdown) as the experiment's description, and its page as one of trained models."""
-    tags = {"mlflow.note.content": text, "mlflow.experimentKind": "custom_model_development"}
+def describe_experiment(
+    client: MlflowClient, experiment_id: str, text: str, tags: Mapping[str, str] | None = None
+) -> None:
+    """Show `text` (Markdown) as the experiment's description, its page as one of trained models; set `tags` as well."""
+    wanted = {"mlflow.note.content": text, "mlflow.experimentKind": "custom_model_development", **(tags or {})}
     present = client.get_experiment(experiment_id).tags
-    for key, value in tags.items():
+    for key, value in wanted.items():
         if present.get(key) != value:
             client.set_experiment_tag(experiment_id, key, value)
 

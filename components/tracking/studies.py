@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from components.files import files_below
 from components.tracking import lineage, runs, store
@@ -27,7 +27,7 @@ from components.tracking.study_files import (
     read_study_files,
     study_digest,
 )
-from components.tracking.study_links import study_links
+from components.tracking.study_links import study_pages
 from components.tracking.upsert import Surroundings, Upserted, upsert
 
 if TYPE_CHECKING:
@@ -98,20 +98,25 @@ def open_study(root: Path, study: Mapping[str, Any]) -> str:
     checked = checked_study(study, "study")
     tags = _parent_tags(checked, study_digest(study))
     client = store.open_client(root)
-    experiment_id = store.experiment_id(client, root, _EXPERIMENT + checked.name)
-    with FileLock(store.store_lock_file(root)):
-        run = runs.find_tagged(client, experiment_id, tags)
-        if run is None:
-            run = runs.create_tagged(client, experiment_id, _parent_name(checked, tags), tags)
-        elif not runs.is_filled_elsewhere(run):
-            runs.reopen_run(client, run)
-    store.describe_experiment(client, experiment_id, _how_to_read(checked))
+    with store.answering(root):
+        experiment_id = store.experiment_id(client, root, _EXPERIMENT + checked.name)
+        with FileLock(store.store_lock_file(root)):
+            run = runs.find_tagged(client, experiment_id, tags)
+            if run is None:
+                run = runs.create_tagged(client, experiment_id, _parent_name(checked, tags), tags)
+            elif not runs.is_filled_elsewhere(run):
+                runs.reopen_run(client, run)
+        # a study that was synchronised says more already.
+        if NOTE_TAG not in client.get_experiment(experiment_id).tags:
+            store.describe_experiment(client, experiment_id, _how_to_read(checked))
     return str(run.info.run_id)
 
 
-def end_study(root: Path, parent_id: str, status: str, reason: str | None = None) -> None:
+def end_study(root: Path, parent_id: str, status: Literal["FAILED", "KILLED"], reason: str) -> None:
     """End a parent run whose study was stopped: FAILED or KILLED and why. Synchronising ends it otherwise."""
-    runs.end_run(store.open_client(root), parent_id, status, reason)
+    client = store.open_client(root)
+    with store.answering(root):
+        runs.end_run(client, parent_id, status, reason)
 
 
 def child_placement(study: str, arm: str, seed: int, parent_id: str) -> Placement:
@@ -141,7 +146,7 @@ def sync_study(root: Path, folder: Path) -> StudyTracked:
 
     files = read_study_files(root, folder)
     client = store.open_client(root)
-    with FileLock(store.sync_lock_file(root)):
+    with FileLock(store.sync_lock_file(root)), store.answering(root):
         return sync_study_with(client, files)
 
 
@@ -165,20 +170,20 @@ def sync_study_with(client: MlflowClient, files: StudyFiles) -> StudyTracked:
         children[run.arm.name, run.seed] = upserted.run_id
         states[upserted.state].append(f"{run.arm.name}, seed {run.seed}")
         notes.extend(upserted.notes)
-    links = study_links(files, experiment_id, parent_id, children)
-    store.describe_experiment(client, experiment_id, _how_to_read(study, links))
+    pages = study_pages(files, experiment_id, parent_id, children)
+    store.describe_experiment(client, experiment_id, _how_to_read(study, pages.links), pages.tags)
     if found and runs.is_filled_elsewhere(parent):
         states["busy"].append(name)
         notes.append(f"{name}: {runs.owner_name(parent)} is running it")
     else:
-        filled = _fill_parent(client, parent, files, tags, links)
+        filled = _fill_parent(client, parent, files, tags, pages.links)
         notes.extend(filled.notes)
         states["created" if found is None else "updated" if filled.changes else "unchanged"].append(name)
     return StudyTracked(
         name=study.name,
         parent_id=parent_id,
         children=children,
-        links=links,
+        links=pages.links,
         **{state: tuple(names) for state, names in states.items()},
         missing=tuple(_missing_lines(files)),
         notes=tuple(notes),
@@ -225,7 +230,11 @@ def _child(client: MlflowClient, root: Path, study: Study, run: StudyRun, parent
 def _knob_parameters(run: StudyRun) -> dict[str, Scalar]:
     """The settings of the arm, also those that are no short scalars of its training: knobs of data, lists."""
     texts = {knob: parameter_text(value) for knob, value in run.arm.settings.items()}
-    return {"arm": run.arm.name, **{knob: text for knob, text in texts.items() if len(text) <= MAX_PARAMETER_LENGTH}}
+    return {
+        "arm": run.arm.name,
+        "seed": run.seed,
+        **{knob: text for knob, text in texts.items() if len(text) <= MAX_PARAMETER_LENGTH},
+    }
 
 
 def _child_description(study: Study, run: StudyRun) -> str:

@@ -62,7 +62,11 @@ class Upserted:
 
 def of_the_graph(root: Path, logical: LogicalRun, train: StageRecord, lock: dict[str, Any]) -> Surroundings:
     """The surroundings of a run whose stages are those of dvc.yaml."""
-    return Surroundings(lineage.stage_info(root, train), lineage.dvc_hashes(lock, logical))
+    return Surroundings(
+        lineage.stage_info(root, train),
+        lineage.dvc_hashes(lock, logical),
+        parameters={"config_sha256": lineage.config_sha256(train)},
+    )
 
 
 def upsert(client: MlflowClient, root: Path, logical: LogicalRun, train: StageRecord, around: Surroundings) -> Upserted:
@@ -96,11 +100,7 @@ def _content(root: Path, run: Run, logical: LogicalRun, train: StageRecord, arou
     return RunContent(
         name=around.placement.name if around.placement else logical.name,
         # what the records say stands before what is said about them.
-        parameters={
-            **around.parameters,
-            **logical.merged("parameters"),
-            "config_sha256": lineage.config_sha256(train),
-        },
+        parameters={**around.parameters, **logical.merged("parameters")},
         metrics={**around.metrics, **logical.merged("metrics")},
         tags=_tags(root, run, logical, train, around),
         files={**artifact_files(logical), **around.files},

@@ -8,6 +8,7 @@ from pathlib import Path
 from components.errors import QuintetError
 from components.files import read_json
 from components.studies.store import STUDY_NAME
+from pipelines.after import write_report
 from pipelines.studies.tables import short_links
 
 Say = Callable[[str], None]
@@ -60,4 +61,8 @@ def conclude(root: Path, name: str, say: Say) -> tuple[str, ...]:
         notes += [f"in MLflow, {title}: {link}" for title, link in short_links(tracked.links).items()]
     except QuintetError as error:
         notes.append(f"not tracked: {error}; `quintet sync` adds it")
+    try:
+        notes.append(f"report: {write_report(root)}")
+    except QuintetError as error:
+        notes.append(f"no report: {error}")
     return tuple(notes)

@@ -73,7 +73,9 @@ def write_run(root: Path, arm: str, seed: int) -> Path:
     points = history(arm, seed)
     scores = {"test/accuracy": accuracy(arm, seed), "test/macro_f1": accuracy(arm, seed) / 2}
     with replacing_folder(root / "outputs" / "study_runs" / run) as folder:
-        write_json(folder / "train" / "config.json", {"experiment": {"model": ARMS[arm], "seed": seed}, "scale": "tiny"})
+        write_json(
+            folder / "train" / "config.json", {"experiment": {"model": ARMS[arm], "seed": seed}, "scale": "tiny"}
+        )
         train = new_record(
             **identity,
             stage="train",

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +223,7 @@ def test_ten_thousand_points_need_few_requests(root: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(MlflowClient, "log_batch", counted)
     steps = [(step, {"train/loss": 1.0 / (step + 1), "train/rate": float(step)}) for step in range(5000)]
-    with LiveRun(root, identity(), flush_points=1000, flush_seconds=3600.0) as live:
+    with LiveRun(root, identity(), system_metrics=False, flush_points=1000, flush_seconds=3600.0) as live:
         for step, metrics in steps[:2500]:
             live.log(step, metrics)
     assert [size for size in requests if size] == [1000] * 5
@@ -238,3 +240,82 @@ def test_ten_thousand_points_need_few_requests(root: Path, monkeypatch: pytest.M
     synchronise(root)
     assert [size for size in requests if size] == [1000] * 5
     assert history(root, live, "train/rate") == [(step, float(step)) for step in range(5000)]
+
+
+def load(root: Path, live: LiveRun) -> dict[str, float]:
+    return {key: value for key, value in stored(root, live).data.metrics.items() if key.startswith("system/")}
+
+
+def test_load_of_the_machine_is_sampled_even_in_a_short_run(root: Path) -> None:
+    with LiveRun(root, identity()) as live:
+        live.log(1, {"train/loss": 1.0})
+    sampled = load(root, live)
+    assert 0 <= sampled["system/cpu_utilization_percentage"] <= 100
+    assert 0 < sampled["system/system_memory_usage_percentage"] <= 100
+    steps = [step for step, _ in history(root, live, "system/system_memory_usage_megabytes")]
+    assert steps == list(range(len(steps)))
+    # taken up again, it goes on behind what there is; and synchronising leaves it as it is.
+    with LiveRun(root, identity()) as again:
+        pass
+    more = [step for step, _ in history(root, again, "system/system_memory_usage_megabytes")]
+    assert len(more) > len(steps)
+    assert more == list(range(len(more)))
+    tracked.write_train(root)
+    synchronise(root)
+    assert synchronise(root).unchanged
+    assert load(root, again).keys() == sampled.keys()
+
+
+def test_monitors_of_two_threads_keep_to_their_runs_and_end(root: Path) -> None:
+    import mlflow
+
+    address = mlflow.get_tracking_uri()
+    barrier = threading.Barrier(2)
+
+    def train(seed: str) -> LiveRun:
+        with LiveRun(root, identity(seed)) as live:
+            live.log(1, {"train/loss": 1.0})
+            barrier.wait(timeout=60)
+        return live
+
+    with ThreadPoolExecutor(2) as pool:
+        lives = list(pool.map(train, ("a", "b")))
+    assert lives[0].run_id != lives[1].run_id
+    for live in lives:
+        steps = [step for step, _ in history(root, live, "system/cpu_utilization_percentage")]
+        assert steps
+        # a machine in much use may need longer than one interval for all this.
+        assert steps == list(range(len(steps)))
+    assert not [thread for thread in threading.enumerate() if "SystemMetricsMonitor" in thread.name]
+    # neither the global address nor the active run was touched, and no run is left over.
+    assert mlflow.get_tracking_uri() == address
+    assert mlflow.active_run() is None
+    client = store.open_client(root)
+    found = client.search_runs([store.experiment_id(client, root, tracked.METHOD)])
+    assert sorted(run.info.status for run in found) == ["FINISHED", "FINISHED"]
+
+
+@pytest.mark.parametrize("works_at_first", [False, True], ids=["never", "for-a-while"])
+def test_machine_that_cannot_be_sampled_costs_only_the_samples(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], works_at_first: bool
+) -> None:
+    import psutil
+
+    calls = []
+    original = psutil.virtual_memory
+
+    def broken() -> Any:
+        calls.append(1)
+        if works_at_first and len(calls) == 1:
+            return original()
+        raise OSError("no /proc/meminfo")
+
+    monkeypatch.setattr(psutil, "virtual_memory", broken)
+    with LiveRun(root, identity()) as live:
+        live.log(1, {"train/loss": 1.0})
+        assert live.tracking
+    assert calls
+    assert stored(root, live).info.status == "FINISHED"
+    assert history(root, live, "train/loss") == [(1, 1.0)]
+    assert not load(root, live)
+    assert "meminfo" not in capfd.readouterr().err

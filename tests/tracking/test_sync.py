@@ -106,11 +106,13 @@ def view(root: Path) -> dict[str, Any]:
     client = store.open_client(root)
     (version,) = client.search_model_versions(f"name = '{tracked.EXPERIMENT}'")
     whole = client.get_model_version(tracked.EXPERIMENT, version.version)
+    # the load of the machine is seen in the live store only.
+    measured = {key: value for key, value in run.data.metrics.items() if not key.startswith("system/")}
     return {
         "params": run.data.params,
         "tags": run.data.tags,
-        "metrics": run.data.metrics,
-        "history": {key: points(root, run, key) for key in run.data.metrics},
+        "metrics": measured,
+        "history": {key: points(root, run, key) for key in measured},
         "inputs": [(entry.dataset.name, entry.dataset.digest) for entry in run.inputs.dataset_inputs],
         "status": run.info.status,
         "name": run.info.run_name,
