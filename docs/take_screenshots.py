@@ -3,11 +3,14 @@
     quintet ablate readout-tiny
     python docs/take_screenshots.py
 
-MLflow's server is started on a free port of the loopback address and stopped again. The browser is the first of those in
-BROWSERS that is on PATH; nothing is installed. Pictures are reduced to a palette, which text does not suffer from.
+MLflow's server is started on a free port of the loopback address and stopped again. The browser is the first of those
+in BROWSERS that is on PATH; nothing is installed. It is spoken to by its own debugging protocol, because the pages draw
+themselves long after they have loaded. Pictures are reduced to a palette, which text does not suffer from.
 """
 
+import base64
 import io
+import json
 import os
 import shutil
 import socket
@@ -15,13 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
+from websockets.sync.client import ClientConnection, connect
 
 from components.files import write_bytes
 from components.tracking.store import prepare_environment, tracking_uri
@@ -32,10 +36,23 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 STUDY = "readout-tiny"
-# What the page may take to load its data and draw, in milliseconds of its own clock.
-PAGE_MILLISECONDS = 25_000
 SERVER_SECONDS = 120
 COLOURS = 64
+# Between a page that has its data and one that has drawn them.
+SETTLE_SECONDS = 6
+SPINNERS = "document.querySelectorAll('[class*=spinner i], [class*=skeleton i], [role=progressbar]').length"
+# A panel of MLflow's own, open at the first visit, that covers a third of the page; its last button closes it.
+CLOSE_ASSISTANT = """
+(() => {
+  const words = [...document.querySelectorAll('div')].filter(e => (e.innerText || '').startsWith('MLflow Assistant'));
+  let around = words.sort((a, b) => a.innerText.length - b.innerText.length)[0];
+  while (around && around.querySelectorAll('button').length < 3) around = around.parentElement;
+  const buttons = around ? [...around.querySelectorAll('button')].filter(e => e.getBoundingClientRect().top < 60) : [];
+  const right = e => e.getBoundingClientRect().left;
+  const last = buttons.sort((a, b) => right(b) - right(a))[0];
+  if (last) last.click();
+})()
+"""
 
 # File name -> how the title of the link among those of the study begins, width and height of the window.
 PAGES = {
@@ -54,11 +71,11 @@ def main() -> None:
     prepare(ROOT)
     prepare_environment()
     links = sync_study(ROOT, ROOT / "outputs" / "studies" / STUDY).links
-    with server() as address:
+    with server() as address, browser_page(browser) as page:
         for name, (title, size) in PAGES.items():
             link = next(link for told, link in links.items() if told.startswith(title))
             picture = PICTURES / f"{name}.png"
-            write_bytes(picture, reduced(taken(browser, address + link, size)))
+            write_bytes(picture, reduced(page.picture(address + link, size)))
             print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size // 1024} KiB")
 
 
@@ -77,36 +94,85 @@ def server() -> Iterator[str]:
         command, cwd=ROOT, env=os.environ | quiet, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        wait_until_ready(process, address)
+        wait_for(lambda: process.poll() is not None or answers(address), "MLflow's server")
         yield address
     finally:
         process.terminate()
         process.wait()
 
 
-def wait_until_ready(process: "subprocess.Popen[bytes]", address: str) -> None:
-    deadline = time.monotonic() + SERVER_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(f"{address}/health", timeout=2)  # noqa: S310
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-        else:
-            return
-    sys.exit("MLflow's server did not start")
+def answers(address: str) -> bool:
+    try:
+        urllib.request.urlopen(f"{address}/health", timeout=2)  # noqa: S310
+    except OSError:
+        return False
+    return True
 
 
-def taken(browser: str, url: str, size: tuple[int, int]) -> bytes:
-    """A picture of the page as it is when it has drawn, PNG."""
+@contextmanager
+def browser_page(browser: str) -> Iterator["Page"]:
+    """A blank page of a headless browser with a profile of its own, as long as the block lasts."""
     with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "page.png"
         command = [
-            browser, "--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu",
-            f"--user-data-dir={folder}/profile", f"--window-size={size[0]},{size[1]}",
-            f"--virtual-time-budget={PAGE_MILLISECONDS}", f"--screenshot={picture}", url,
+            browser, "--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", "--no-first-run",
+            f"--user-data-dir={folder}", "--remote-debugging-port=0", "about:blank",
         ]  # fmt: skip
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
-        return picture.read_bytes()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            told = Path(folder) / "DevToolsActivePort"
+            wait_for(lambda: told.is_file() and "\n" in told.read_text(), "the browser")
+            port = told.read_text().split("\n")[0]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10) as response:
+                target = next(page for page in json.load(response) if page["type"] == "page")
+            with connect(target["webSocketDebuggerUrl"], max_size=2**26) as socket_:
+                yield Page(socket_)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+class Page:
+    """A page of the browser, spoken to by the Chrome DevTools Protocol."""
+
+    def __init__(self, connection: ClientConnection):
+        self.connection = connection
+        self.number = 0
+        self.first_visit = True
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self.number += 1
+        self.connection.send(json.dumps({"id": self.number, "method": method, "params": parameters}))
+        while True:
+            answer = json.loads(self.connection.recv(timeout=60))
+            if answer.get("id") == self.number:
+                return dict(answer.get("result", {}))
+
+    def value(self, script: str) -> Any:
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def picture(self, url: str, size: tuple[int, int]) -> bytes:
+        """The page at `url` when it has drawn, PNG."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=False
+        )
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=url)
+        wait_for(lambda: self.value("document.body && document.body.innerText.length > 200"), "the page")
+        time.sleep(SETTLE_SECONDS)
+        if self.first_visit:
+            self.value(CLOSE_ASSISTANT)
+            self.first_visit = False
+        wait_for(lambda: self.value(SPINNERS) == 0, "the charts")
+        time.sleep(SETTLE_SECONDS)
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SERVER_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"{what} did not get ready")
+        time.sleep(0.2)
 
 
 def reduced(picture: bytes) -> bytes:
