@@ -7,6 +7,7 @@ from tests.soak.memory import memory
 from tests.soak.outcome import Check
 from tests.soak.properties import properties
 from tests.soak.requests import requests
+from tests.soak.studies import studies
 
 CHECKS = {
     check.name: check
@@ -55,6 +56,15 @@ CHECKS = {
             "runs",
             2,
             7,
+        ),
+        Check(
+            "studies",
+            "A study of twelve arms by five seeds at scale tiny is killed by SIGKILL and started again: it must make "
+            "what is missing and nothing else, and end with the same bytes as one that was undisturbed.",
+            studies,
+            "kills",
+            4,
+            14,
         ),
         Check(
             "memory",
