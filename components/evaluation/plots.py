@@ -147,6 +147,7 @@ def _lines(axes: "Axes", steps: Numbers, series: Mapping[str, Numbers], first_co
 
 
 def save(draw: Callable[["Figure"], Any], size: tuple[float, float], path: Path) -> None:
+    """Write the figure that `draw` fills, `size` inches wide and high, to `path` as PNG of the same bytes each time."""
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

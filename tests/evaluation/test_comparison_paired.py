@@ -1,8 +1,9 @@
 """Paired comparisons: the figures of scipy and statsmodels, invariance, degenerate samples, error rates and power."""
 
+import gc
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
@@ -25,6 +26,14 @@ from components.evaluation.comparison.paired import (
 from components.files import canonical_json
 
 Values = dict[str, dict[int, float]]
+
+
+@pytest.fixture(autouse=True)
+def _few_objects_to_collect() -> Iterator[None]:
+    """statsmodels collects garbage at every correction, which is slow in a process with as many objects as a test's."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def study(seeds: int, shifts: Mapping[str, float], noise: float = 0.01, draw: int = 0) -> Values:
@@ -106,7 +115,7 @@ def test_effect_is_unbiased(seeds: int) -> None:
 
 
 @given(st.permutations(range(1, 7)), st.permutations(["base", "up", "down"]), st.floats(-9, 9), st.floats(0.01, 90))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_order_shift_and_scale(seeds: list[int], arms: list[str], shift: float, scale: float) -> None:
     values = study(6, {"base": 0.0, "up": 0.02, "down": -0.01})
     first = made(values)
@@ -268,7 +277,8 @@ def test_holm_keeps_the_familywise_error(seeds: int) -> None:
     # the arms of a study share their reference, as they do in use
     reference = draws.normal(size=(studies, 1, seeds))
     probabilities = stats.ttest_rel(draws.normal(size=(studies, arms, seeds)), reference, axis=2).pvalue
-    wrong = np.mean([any(holm(list(of_study), 0.05)[1]) for of_study in probabilities])
+    # a corrected p is not below p, so the other studies show nothing
+    wrong = sum(any(holm(list(p), 0.05)[1]) for p in probabilities if p.min() <= 0.05) / studies
     uncorrected = np.mean((probabilities <= 0.05).any(axis=1))
     assert wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / studies)
     # not by refusing everything, and not without need

@@ -47,19 +47,15 @@ class Box:
         """From a point to the nearest of this box."""
         return math.hypot(max(self.left - x, x - self.right, 0.0), max(self.bottom - y, y - self.top, 0.0))
 
-    @property
-    def area(self) -> float:
-        return (self.right - self.left) * (self.top - self.bottom)
-
 
 def name_points(
     figure: "Figure",
     axes: "Axes",
     points: Mapping[str, Point],
-    named: Mapping[str, str],
+    named: Mapping[str, tuple[str, str]],
     lines: Sequence[tuple[Point, Point]] = (),
 ) -> None:
-    """Write the names of `named` (name -> colour) beside their points; `points`: name -> (x, y) in data units.
+    """Write the texts of `named` (name -> text, colour) beside their points; `points`: name -> (x, y) in data units.
 
     lines: upright or level lines to keep clear of, from end to end in data units. The order of `named` is the order of
     choice. To be called when all else is drawn: the limits of the axes must not change afterwards.
@@ -84,14 +80,14 @@ def name_points(
     inside = axes.get_window_extent(renderer)
     frame = Box(inside.x0, inside.y0, inside.x1, inside.y1)
     to_points = 72 / figure.dpi
-    for name, colour in named.items():
-        written = axes.text(0, 0, short(name), fontsize=_SIZE, transform=None)
+    for name, (words, colour) in named.items():
+        written = axes.text(0, 0, words, fontsize=_SIZE, transform=None)
         extent = written.get_window_extent(renderer)
         written.remove()
         box = place(pixels[name], (extent.width, extent.height), taken, frame)
         x, y = pixels[name]
         text = axes.annotate(
-            short(name),
+            words,
             points[name],
             xytext=((box.left - x) * to_points, (box.bottom - y) * to_points),
             textcoords="offset points",
@@ -123,25 +119,20 @@ def _leader(box: Box, x: float) -> dict[str, Any]:
 def place(point: Point, size: tuple[float, float], taken: Sequence[Box], frame: Box) -> Box:
     """Where a box of `size` (width, height) goes beside `point`: the first free place inside `frame`, nearest first.
 
-    Where none is free, the place with the least area hidden or cut off.
+    A place that reaches beyond the frame is moved inside. Where none is free, the one that hides the least area.
     """
     width, height = size
-    best, least = None, math.inf
+    boxes = []
     for distance, direction in itertools.product(_DISTANCES, _DIRECTIONS):
         across, up = math.cos(math.radians(direction)), math.sin(math.radians(direction))
         # the box touches the ring with the side or corner that is nearest to the point
-        middle_x = point[0] + distance * across + width / 2 * _side(across)
-        middle_y = point[1] + distance * up + height / 2 * _side(up)
-        box = Box(middle_x - width / 2, middle_y - height / 2, middle_x + width / 2, middle_y + height / 2)
-        hidden = sum(box.overlap(other) for other in taken) + box.area - box.overlap(frame)
-        # exact zero does not survive the subtraction
-        if hidden < 1e-6 * box.area:
-            return box
-        if hidden < least:
-            best, least = box, hidden
-    if best is None:
-        raise ValueError(f"point {point} and size {size} give no place; allowed are finite numbers")
-    return best
+        left = point[0] + distance * across + width / 2 * (_side(across) - 1)
+        bottom = point[1] + distance * up + height / 2 * (_side(up) - 1)
+        left = max(min(left, frame.right - width), frame.left)
+        bottom = max(min(bottom, frame.top - height), frame.bottom)
+        boxes.append(Box(left, bottom, left + width, bottom + height))
+    # the first of the least
+    return min(boxes, key=lambda box: sum(box.overlap(other) for other in taken))
 
 
 def _side(part: float) -> int:

@@ -34,7 +34,8 @@ _QUIET = "#888888"
 _UNSEEN = "#E4E4E4"
 # Characters of a name at the head of a row.
 _LONGEST_ROW = 64
-# With more arms than this, a picture against cost names only the reference and the front.
+_INCHES_A_LETTER = 0.075
+# With more arms than this, a picture against cost names only the reference and the front, by numbers.
 _MOST_NAMED = 12
 
 
@@ -117,7 +118,8 @@ def plot_front(
     """Mean metric and t interval of each arm against its cost (`costs`: arm -> cost, named `cost`), and the front.
 
     The cost axis is logarithmic where costs are positive and span more than a factor of ten. Up to twelve arms all have
-    their names, beyond that those on the front and the reference. Raises ValueError for an arm without a finite cost.
+    their names beside them; of more, those on the front and the reference have numbers, and their names stand at the
+    side. Raises ValueError for an arm without a finite cost.
     """
     arms = comparison.arms
     missing = [arm.name for arm in arms if arm.name not in costs]
@@ -125,9 +127,12 @@ def plot_front(
         raise ValueError(f"there is no {cost} for {', '.join(missing)}; every arm needs one")
     points = {arm.name: (float(costs[arm.name]), arm.mean) for arm in arms}
     front = pareto_front({name: (mean, price) for name, (price, mean) in points.items()}, comparison.goal)
-    others = [arm.name for arm in arms if arm.name not in front]
-    if len(arms) > _MOST_NAMED:
-        others = [name for name in others if name == comparison.reference]
+    named = [*front, *(arm.name for arm in arms if arm.name not in front)]
+    texts = {name: short(name) for name in named}
+    keyed = len(arms) > _MOST_NAMED
+    if keyed:
+        named = [name for name in named if name in front or name == comparison.reference]
+        texts = {name: str(number) for number, name in enumerate(named, start=1)}
     prices = [price for price, _ in points.values()]
 
     def draw(figure: "Figure") -> None:
@@ -180,11 +185,16 @@ def plot_front(
                 _line(f"{_percent(comparison)} t interval", color=_QUIET, linewidth=1.0),
             ],
         )
-        colours = dict.fromkeys(front, "black") | dict.fromkeys(others, "#666666")
+        if keyed:
+            _key(figure, {number: short(name) for name, number in texts.items()})
+        labels = {name: (texts[name], "black" if name in front else "#666666") for name in named}
         bars = [((points[arm.name][0], end), points[arm.name]) for arm in arms for end in _ends(arm)]
-        name_points(figure, axes, points, colours, [*pairwise(stairs), *bars])
+        name_points(figure, axes, points, labels, [*pairwise(stairs), *bars])
 
-    save(draw, (8.6, 5.8), path)
+    if keyed:
+        save(draw, (8.6 + _INCHES_A_LETTER * max(len(short(name)) for name in named), max(5.8, 0.2 * len(named))), path)
+    else:
+        save(draw, (8.6, 5.8), path)
 
 
 def _mean(axes: "Axes", arm: ArmSummary, row: int, reference: str) -> None:
@@ -234,7 +244,9 @@ def _rows(axes: "Axes", names: Sequence[str]) -> None:
 
 def _size(names: Sequence[str], right: float = 0.0) -> tuple[float, float]:
     """Inches: room for the longest name beside the axes, and a row for each."""
-    return 6.4 + right + 0.075 * max(len(short(name, _LONGEST_ROW)) for name in names), 1.8 + 0.36 * max(len(names), 2)
+    return 6.4 + right + _INCHES_A_LETTER * max(len(short(name, _LONGEST_ROW)) for name in names), 1.8 + 0.36 * max(
+        len(names), 2
+    )
 
 
 def _axis(metric: str, comparison: Comparison) -> str:
@@ -250,6 +262,18 @@ def _line(label: str, **style: Any) -> "Artist":
 
     artist: Artist = Line2D([], [], label=label, **style)
     return artist
+
+
+def _key(figure: "Figure", names: Mapping[str, str]) -> None:
+    """What numbers mean, at the right."""
+    figure.legend(
+        handles=[_line(f"{number}  {name}", linestyle="") for number, name in names.items()],
+        loc="outside right upper",
+        fontsize="small",
+        frameon=False,
+        handlelength=0,
+        handletextpad=0,
+    )
 
 
 def _legend(figure: "Figure", handles: Sequence["Artist"]) -> None:

@@ -8,6 +8,7 @@ import io
 
 from components.evaluation.comparison.intervals import Interval
 from components.evaluation.comparison.paired import ArmSummary, Comparison, PairedDifference
+from components.markdown import table
 
 DIGITS = 4
 # What stands where a number does not exist: one seed has no spread, the reference no difference from itself.
@@ -26,8 +27,10 @@ def rows(comparison: Comparison, metric: str = "mean") -> list[dict[str, str]]:
 
 def markdown(comparison: Comparison, metric: str = "mean") -> str:
     """The rows as a Markdown table, notes below it, and how to read it in one line."""
-    table = rows(comparison, metric)
-    lines = _markdown_lines(list(table[0]), [list(row.values()) for row in table])
+    found = rows(comparison, metric)
+    header = list(found[0])
+    # names to the left, numbers to the right
+    lines = [table(header, [list(row.values()) for row in found], right=set(header) - {"arm", "verdict"})]
     notes = [f"- {name}: {note}" for name, of_arm in _notes(comparison) for note in of_arm]
     return "\n".join([*lines, "", _legend(comparison), *(["", *notes] if notes else [])]) + "\n"
 
@@ -36,10 +39,10 @@ def csv_text(comparison: Comparison) -> str:
     """One line an arm with plain numbers a column, and empty cells where there is none. Lines end in a line feed."""
     buffer = io.StringIO()
     by_arm = {difference.arm: difference for difference in comparison.differences}
-    table = [_numbers(arm, by_arm.get(arm.name)) for arm in comparison.arms]
-    writer = csv.DictWriter(buffer, fieldnames=list(table[0]), lineterminator="\n")
+    lines = [_numbers(arm, by_arm.get(arm.name)) for arm in comparison.arms]
+    writer = csv.DictWriter(buffer, fieldnames=list(lines[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows(lines)
     return buffer.getvalue()
 
 
@@ -130,10 +133,3 @@ def _legend(comparison: Comparison) -> str:
         "test, corrected by Holm over this table. Smallest shown: the true difference that these seeds would show in "
         "80 % of studies; a smaller one may well be inconclusive."
     )
-
-
-def _markdown_lines(header: list[str], cells: list[list[str]]) -> list[str]:
-    # names to the left, numbers to the right
-    rule = ["---" if name in {"arm", "verdict"} else "---:" for name in header]
-    table = [[text.replace("|", "\\|") for text in line] for line in (header, *cells)]
-    return ["| " + " | ".join(line) + " |" for line in (table[0], rule, *table[1:])]
