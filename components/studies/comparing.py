@@ -192,6 +192,7 @@ def _write(
     if comparison.notes:
         parts += ["## To be known", "\n".join(f"- {note}" for note in comparison.notes)]
     write_text(folder / "table.md", "\n\n".join(part.strip() for part in parts) + "\n")
+    write_text(folder / "summary.md", _summary(own, study["metric"]))
     write_text(folder / "table.csv", csv_text(own))
     write_text(folder / "costs.csv", _csv(["arm", *COSTS], _cost_rows(costs)))
     for metric, compared in comparison.metrics.items():
@@ -219,6 +220,16 @@ def _draw(folder: Path, study: Mapping[str, Any], comparison: StudyComparison) -
         plot_front(own, of_arms, label, folder / f"front_{cost}.png", study["metric"], title)
     if len(comparison.seconds) == len(own.arms):
         plot_front(own, comparison.seconds, SECONDS, folder / "front_seconds.png", study["metric"], title)
+
+
+def _summary(compared: "Comparison", metric: str) -> str:
+    """The columns that a reader looks at first, where there is little room: in the description of a tracked run."""
+    from components.evaluation.comparison.tables import rows
+
+    difference = f"minus {compared.reference}"
+    columns = {"arm": "arm", metric: metric, difference: "difference", "p (Holm)": "p (Holm)", "verdict": "verdict"}
+    lines = [[row[column] for column in columns] for row in rows(compared, metric)]
+    return table(list(columns.values()), lines, right=(metric, "difference", "p (Holm)")) + "\n"
 
 
 def _cost_rows(costs: Mapping[str, Mapping[str, float]]) -> list[list[str]]:

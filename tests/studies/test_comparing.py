@@ -99,7 +99,14 @@ def test_the_dead_switch_is_reported_and_the_live_one_is_not(made: Path) -> None
 def test_the_same_results_give_the_same_bytes_whatever_the_clock_said(made: Path) -> None:
     compare_study(made, NAME)
     before = written(made)
-    assert {"comparison.json", "table.md", "table.csv", "costs.csv", "plots/test_accuracy_arms.png"} <= set(before)
+    assert {
+        "comparison.json",
+        "table.md",
+        "summary.md",
+        "table.csv",
+        "costs.csv",
+        "plots/test_accuracy_arms.png",
+    } <= set(before)
     compare_study(made, NAME)
     assert written(made) == before
     shutil.rmtree(made / "run_info")
