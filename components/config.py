@@ -171,15 +171,19 @@ def _entry(section: dict[str, Item], name: str, kind: str) -> Item:
 
 def load_config(path: Path) -> Config:
     """Read and check `params.yaml`. Raises ConfigError with each fault's place, value and rule."""
+    return validated(Config, read_yaml(path, "`quintet run --scale quick` writes it from conf/"), path.name)
+
+
+def read_yaml(path: Path, how_it_comes: str) -> Any:
+    """The content of a YAML file. Raises ConfigError in one line; for an absent file it ends with `how_it_comes`."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; `quintet run --scale quick` writes it from conf/") from None
+        raise ConfigError(f"{path} does not exist; {how_it_comes}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    return validated(Config, content, path.name)
 
 
 def validated(

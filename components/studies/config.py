@@ -4,11 +4,10 @@ import itertools
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
-from components.config import Name, Scale, Seed, Strict, validated
-from components.errors import ConfigError, UsageError
+from components.config import Name, Scale, Seed, Strict, read_yaml, validated
+from components.errors import UsageError
 
 STUDIES_FILE = "ablations.yaml"
 ARM_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+=,\-]*$"
@@ -146,15 +145,7 @@ class StudiesFile(Strict):
 
 def load_studies(root: Path) -> dict[str, StudyConfig]:
     """Read and check `ablations.yaml`. Raises ConfigError with each fault's place, value and rule."""
-    path = root / STUDIES_FILE
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; studies are written there, see docs/studies.md") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    content = read_yaml(root / STUDIES_FILE, "studies are written there, see docs/studies.md")
     return dict(validated(StudiesFile, content, STUDIES_FILE, mend=f"mend it in {STUDIES_FILE}").studies)
 
 

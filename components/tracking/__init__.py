@@ -19,8 +19,9 @@ from components.tracking.records import (
     write_record,
 )
 from components.tracking.registry import fetch_bundle
-from components.tracking.runs import RunIdentity
+from components.tracking.runs import Placement, RunIdentity
 from components.tracking.store import initialise, tracking_uri
+from components.tracking.studies import StudyTracked, child_placement, end_study, open_study, sync_study
 from components.tracking.sweep import sweep
 from components.tracking.sync import SyncReport, synchronise
 
@@ -31,16 +32,22 @@ __all__ = [
     "RECORD_NAME",
     "DatasetUse",
     "LiveRun",
+    "Placement",
     "RunIdentity",
     "RunRecord",
+    "StudyTracked",
     "SyncReport",
     "bundle_digest",
+    "child_placement",
+    "end_study",
     "fetch_bundle",
     "initialise",
     "new_record",
+    "open_study",
     "read_records",
     "short_parameters",
     "sweep",
+    "sync_study",
     "synchronise",
     "tracking_uri",
     "write_history",

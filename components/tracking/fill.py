@@ -219,6 +219,7 @@ def _finish(work: _Work) -> None:
     told = work.run.data.tags.get(runs.END_REASON_TAG)
     if work.run.info.status == content.status and (content.reason is None or told == content.reason):
         return
-    ended = content.span[1] if content.span else None
+    # a run that was opened for what had been made before has no length, and no negative one.
+    ended = max(content.span[1], work.run.info.start_time) if content.span else None
     runs.end_run(work.client, work.run_id, content.status, content.reason, ended)
     work.changes += 1

@@ -166,7 +166,7 @@ def sync_study_with(client: MlflowClient, files: StudyFiles) -> StudyTracked:
     children: dict[tuple[str, int], str] = {}
     notes: list[str] = []
     for run in files.runs:
-        upserted = _child(client, root, study, run, parent_id)
+        upserted = _child(client, files, run, parent_id)
         children[run.arm.name, run.seed] = upserted.run_id
         states[upserted.state].append(f"{run.arm.name}, seed {run.seed}")
         notes.extend(upserted.notes)
@@ -207,13 +207,13 @@ def _span(files: StudyFiles) -> tuple[int, int] | None:
     return min(info.started for info in known), max(info.ended for info in known)
 
 
-def _child(client: MlflowClient, root: Path, study: Study, run: StudyRun, parent_id: str) -> Upserted:
-    result = run.result
+def _child(client: MlflowClient, files: StudyFiles, run: StudyRun, parent_id: str) -> Upserted:
+    study, result = files.study, run.result
     around = Surroundings(
         info=run.info,
         hashes={"study": {"deps": {path: known["dvc"] for path, known in result.data.items() if "dvc" in known}}},
         placement=child_placement(study.name, run.arm.name, run.seed, parent_id),
-        parameters=_knob_parameters(run),
+        parameters=_knob_parameters(files, run),
         metrics=run.costs,
         tags={
             DEVICE_TAG: result.device,
@@ -224,17 +224,14 @@ def _child(client: MlflowClient, root: Path, study: Study, run: StudyRun, parent
         },
         files={RESULT_NAME: run.folder / RESULT_NAME},
     )
-    return upsert(client, root, run.logical, run.train, around)
+    return upsert(client, files.root, run.logical, run.train, around)
 
 
-def _knob_parameters(run: StudyRun) -> dict[str, Scalar]:
-    """The settings of the arm, also those that are no short scalars of its training: knobs of data, lists."""
-    texts = {knob: parameter_text(value) for knob, value in run.arm.settings.items()}
-    return {
-        "arm": run.arm.name,
-        "seed": run.seed,
-        **{knob: text for knob, text in texts.items() if len(text) <= MAX_PARAMETER_LENGTH},
-    }
+def _knob_parameters(files: StudyFiles, run: StudyRun) -> dict[str, Scalar]:
+    """The knobs as they were, also those that are no short scalars of the training: knobs of data, lists."""
+    texts = {knob: parameter_text(value) for knob, value in files.knobs_of(run).items()}
+    short = {knob: text for knob, text in texts.items() if len(text) <= MAX_PARAMETER_LENGTH}
+    return {"arm": run.arm.name, "seed": run.seed, **short}
 
 
 def _child_description(study: Study, run: StudyRun) -> str:
@@ -329,7 +326,7 @@ def _parent_description(files: StudyFiles, links: Mapping[str, str]) -> str:
 def _how_to_read(study: Study, links: Mapping[str, str] | None = None) -> str:
     newest = "\n".join(f"- [{title}]({link})" for title, link in (links or {}).items())
     return (
-        f"Study **{study.name}**: {study.question.strip()}\n\n"
+        f"Study {study.name}: {study.question.strip()}\n\n"
         f"Each state of the study (its arms, seeds, code and data) is one run named `{study.name}-DIGEST`; below it "
         f"lies one run for every arm and seed. Its description and artifacts hold the table, with intervals and tests; "
         f"single runs say less than their means over seeds. Group by the parameter `arm` to see these in charts.\n\n"

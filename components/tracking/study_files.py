@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from components.errors import RecordError
 from components.files import canonical_json, digest_of, read_json
 from components.tracking.lineage import StageInfo
-from components.tracking.records import Digest, LogicalRun, Name, StageRecord, read_record
+from components.tracking.records import RECORD_NAME, Digest, LogicalRun, Name, StageRecord, read_record
 
 STUDIES_FOLDER = Path("outputs/studies")
 RUNS_FOLDER = Path("outputs/study_runs")
@@ -24,6 +24,9 @@ ACCOUNTS_FOLDER = Path("run_info/study_runs")
 STUDY_NAME = "study.json"
 RESULT_NAME = "result.json"
 TABLE_NAME = "table.md"
+
+# times in the account of a run; the first is of the whole run, which also prepares and scores.
+_TIMES = ("seconds", "cpu_seconds", "train_seconds", "train_cpu_seconds")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -58,7 +61,8 @@ class Study(_Read):
     reference: str
     metric: str
     goal: Literal["maximise", "minimise"]
-    also: list[str]
+    # with the goal of each, or without.
+    also: list[str] | dict[str, str]
     confidence: float
     seeds: list[int]
     arms: list[Arm] = Field(min_length=1)
@@ -71,7 +75,8 @@ class Result(_Read):
     digest: Digest
     seed: int
     metrics: dict[str, float]
-    costs: dict[str, int]
+    settings: dict[str, Any]
+    costs: dict[str, float]
     output: str
     device: str
     code: str
@@ -111,9 +116,9 @@ class StudyRun:
     @property
     def costs(self) -> dict[str, float]:
         """Metrics `cost/...`: from the outputs, and the times if they are known."""
-        costs: dict[str, float] = {key: float(value) for key, value in self.result.costs.items()}
+        costs = dict(self.result.costs)
         if self.info is not None:
-            costs |= {key: float(self.account[key]) for key in ("seconds", "cpu_seconds") if self.account.get(key)}
+            costs |= {key: float(self.account[key]) for key in _TIMES if self.account.get(key) is not None}
         return {f"cost/{key}": value for key, value in costs.items()}
 
 
@@ -127,6 +132,14 @@ class StudyFiles:
     digest: str
     runs: tuple[StudyRun, ...]
     missing: Mapping[tuple[str, int], str]
+
+    def knobs_of(self, run: StudyRun) -> dict[str, Any]:
+        """Each knob of the study as it was in `run`, also where its arm left the base as it is."""
+        knobs = dict(run.arm.settings)
+        for knob in self.study.knobs:
+            below = {name: run.result.settings[name] for name in run.result.settings if name.startswith(f"{knob}.")}
+            knobs |= {knob: run.result.settings[knob]} if knob in run.result.settings else below
+        return knobs
 
     def means(self, metric: str) -> dict[str, float]:
         """The mean of a metric over the seeds, by arm; an arm with a seed missing, or without the metric, has none."""
@@ -191,7 +204,10 @@ def _cells(study: Study) -> Iterator[tuple[Arm, int, str | None]]:
 def _study_run(root: Path, arm: Arm, seed: int, digest: str, account: Mapping[str, Any]) -> StudyRun:
     folder = root / RUNS_FOLDER / digest
     result = _validated(Result, _read(folder / RESULT_NAME), folder / RESULT_NAME)
-    stages = tuple(StageRecord(read_record(folder / stage / "record.json"), folder / stage) for stage in _STAGES)
+    for stage in _STAGES:
+        if not (folder / stage / RECORD_NAME).is_file():
+            raise RecordError(f"{folder}: has no record of its stage {stage}; delete it, and run the study again")
+    stages = tuple(StageRecord(read_record(folder / stage / RECORD_NAME), folder / stage) for stage in _STAGES)
     told = {(stage.record.stage, stage.record.digest, stage.record.experiment) for stage in stages}
     experiment = stages[0].record.experiment
     if (result.digest, result.seed) != (digest, seed) or told != {(name, digest, experiment) for name in _STAGES}:

@@ -22,7 +22,7 @@ MAX_COMPARED = 60
 MAX_AXES = 8
 
 _COSTS = ("cost/parameters", "cost/multiply_adds", "cost/seconds")
-_CURVES = ("train/loss", "validation/loss")
+_CURVES = ("train/loss", "validation/loss", "train/accuracy", "validation/accuracy")
 # without it, pages of runs open among those for language model applications.
 _TRAINING = {"workflowType": "machine_learning"}
 
@@ -77,7 +77,9 @@ def _query(values: Mapping[str, str]) -> str:
 def _views(files: StudyFiles, parent_id: str, runs: int) -> dict[str, tuple[str, str, dict[str, Any]]]:
     """Name -> (title, mode of the page, state of the view)."""
     study = files.study
+    there = {name for run in files.runs for name in (*run.result.metrics, *run.costs)}
     measured = list(dict.fromkeys([study.metric, *study.also]))
+    costs = [name for name in _COSTS if name in there]
     knobs = study.knobs[:MAX_AXES]
     shown = {
         "searchFilter": f"tags.`{PARENT_TAG}` = '{parent_id}'",
@@ -87,22 +89,22 @@ def _views(files: StudyFiles, parent_id: str, runs: int) -> dict[str, tuple[str,
         "runsHiddenMode": "SHOW_ALL",
         "selectedColumns": [
             *(f"params.`{name}`" for name in dict.fromkeys(["arm", "seed", *study.knobs])),
-            *(f"metrics.`{name}`" for name in (*measured, *_COSTS)),
+            *(f"metrics.`{name}`" for name in (*measured, *costs)),
         ],
         "hideEmptyCharts": True,
     }
     means = _charts(
         {
             "Means over the seeds of each arm": [*map(_bar, measured)],
-            "Learning curves, means over seeds": [*map(_line, _CURVES)],
-            "Cost": [*map(_bar, _COSTS)],
+            "Learning curves, means over seeds": [_line(name) for name in _CURVES if name in there],
+            "Cost": [*map(_bar, costs)],
         },
         runs,
     )
     single = _charts(
         {
             "Knobs and what came of them": [_parallel(knobs, measured)],
-            "What it cost, and what came of it": [_scatter(cost, study.metric) for cost in _COSTS],
+            "What it cost, and what came of it": [_scatter(cost, study.metric) for cost in costs],
         },
         runs,
     )

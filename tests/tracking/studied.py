@@ -102,7 +102,7 @@ def write_run(root: Path, arm: str, seed: int) -> Path:
             "dataset": "orbital-sample",
             "scale": "tiny",
             "seed": seed,
-            "settings": {**ARMS[arm], "training.epochs": 5},
+            "settings": {**ARMS[arm], "training.epochs": 5, "datasets.orbital-sample.prepare.max_rows": 120},
             "metrics": {**points[-1][1], **scores},
             "costs": {
                 "parameters": 100 * ARMS[arm]["model.num_prototypes"],
@@ -128,7 +128,8 @@ def write_account(root: Path, arm: str, seed: int, **changes: Any) -> None:
         "state": "succeeded",
         "started": (STARTED + timedelta(seconds=10 * number)).isoformat(),
         "seconds": 4.5 + number,
-        "cpu_seconds": 4.25,
+        "train_seconds": 4.0,
+        "train_cpu_seconds": 4.25,
         "error": None,
         "pid": 1,
         "device_reason": "asked for",

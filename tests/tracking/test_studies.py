@@ -23,7 +23,7 @@ from components.errors import RecordError, TrackingError
 from components.files import read_json, write_json
 from components.tracking import LiveRun, RunIdentity, runs, store, sweep, synchronise
 from components.tracking.fill import stored_sizes
-from components.tracking.grammar import METRIC_PREFIXES
+from components.tracking.grammar import METRIC_PREFIXES, metric_table
 from components.tracking.studies import child_placement, end_study, open_study, sync_study
 from components.tracking.study_files import read_study_files, study_digest
 from components.tracking.study_links import VIEW_PREFIX
@@ -98,7 +98,8 @@ def test_children_hold_what_their_files_say(root: Path) -> None:
         "cost/epochs": 5.0,
         "cost/rows": 120.0,
         "cost/seconds": 26.5,
-        "cost/cpu_seconds": 4.25,
+        "cost/train_seconds": 4.0,
+        "cost/train_cpu_seconds": 4.25,
     }
     expected = [(step, values["train/loss"]) for step, values in studied.history("many", 2)]
     assert points(root, run, "train/loss") == expected
@@ -318,6 +319,21 @@ def test_best_follows_the_goal(root: Path) -> None:
     assert read_study_files(root, studied.write_study(root, studied.study(metric="train/loss"))).best == "few"
 
 
+def test_knob_that_an_arm_leaves_alone_is_told_as_it_was(root: Path) -> None:
+    knobs = ["model.num_prototypes", "model.centre", "datasets.orbital-sample.prepare"]
+    arms = [{**arm, "settings": {"model.num_prototypes": 0}} for arm in studied.study()["arms"]]
+    report = sync_study(root, studied.write_whole_study(root, {**studied.study(knobs=knobs), "arms": arms}))
+    params = store.open_client(root).get_run(report.children["many", 1]).data.params
+    assert (params["model.centre"], params["datasets.orbital-sample.prepare.max_rows"]) == ("true", "120")
+    assert params["model.num_prototypes"] == "32"
+
+
+def test_measures_may_have_goals(root: Path) -> None:
+    content = studied.study(also={"train/loss": "minimise"})
+    report = sync_study(root, studied.write_whole_study(root, content))
+    assert "best/train/loss" in store.open_client(root).get_run(report.parent_id).data.metrics
+
+
 def test_links_lead_to_runs_and_views_that_exist(root: Path) -> None:
     report = sync_study(root, studied.write_whole_study(root))
     client = store.open_client(root)
@@ -424,3 +440,7 @@ def test_digest_is_of_the_content_not_of_its_order(keys: list[str], seeds: list[
     shuffled = {key: content[key] for key in keys}
     assert study_digest({**shuffled, "arms": [by_number]}) == study_digest({**content, "arms": [by_text]})
     assert study_digest({**content, "arms": [by_text]}) != study_digest({**content, "arms": [by_text, by_text]})
+
+
+def test_documentation_shows_the_grammar() -> None:
+    assert metric_table() in (REPOSITORY / "docs" / "tracking.md").read_text(encoding="utf-8")
