@@ -34,6 +34,7 @@ def synchronise(root: Path) -> str:
     said = [", ".join(f"{len(names)} {what}" for what, names in counts.items() if names) or "nothing recorded yet"]
     said += [f"{run} is not registered: {why}" for run, why in report.not_registered]
     said += [f"left out, its training has been replaced: {address}" for address in report.stale]
+    said += [str(study) for study in report.studies]
     return "; ".join([*said, *report.notes])
 
 

@@ -19,6 +19,7 @@ from components.tracking.records import MAX_PARAMETER_LENGTH, MAX_TAG_LENGTH, Sc
 from components.tracking.runs import Placement
 from components.tracking.study_files import (
     RESULT_NAME,
+    SUMMARY_NAME,
     TABLE_NAME,
     Study,
     StudyFiles,
@@ -312,9 +313,9 @@ def _parent_description(files: StudyFiles, links: Mapping[str, str]) -> str:
     more = [f"- and {len(missing) - _MAX_LISTED} more"] if len(missing) > _MAX_LISTED else []
     listed = "\n".join(f"- [{title}]({link})" for title, link in links.items())
     parts = [head, *(["\n".join(told + more)] if missing else []), f"Compare:\n\n{listed}"]
-    table = files.folder / TABLE_NAME
+    table = files.folder / SUMMARY_NAME
     if table.is_file():
-        text = table.read_text(encoding="utf-8").strip()
+        text = f"{table.read_text(encoding='utf-8').strip()}\n\nAll of it is `{TABLE_NAME}` among the artifacts."
         length = sum(len(part) + 2 for part in parts)
         fits = length + len(text) <= MAX_TAG_LENGTH
         parts.insert(

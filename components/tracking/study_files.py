@@ -23,6 +23,8 @@ RUNS_FOLDER = Path("outputs/study_runs")
 ACCOUNTS_FOLDER = Path("run_info/study_runs")
 STUDY_NAME = "study.json"
 RESULT_NAME = "result.json"
+# the columns a reader looks at first; all of them, and the other tables, are in the second.
+SUMMARY_NAME = "summary.md"
 TABLE_NAME = "table.md"
 
 # times in the account of a run; the first is of the whole run, which also prepares and scores.

@@ -21,7 +21,7 @@ MAX_COMPARED = 60
 # more lines than these in one picture cannot be told apart, nor read from the legend.
 MAX_AXES = 8
 
-_COSTS = ("cost/parameters", "cost/multiply_adds", "cost/seconds")
+_COSTS = ("cost/parameters", "cost/multiply_adds", "cost/train_seconds")
 _CURVES = ("train/loss", "validation/loss", "train/accuracy", "validation/accuracy")
 # without it, pages of runs open among those for language model applications.
 _TRAINING = {"workflowType": "machine_learning"}

@@ -54,6 +54,8 @@ def _run(client: Any, run: Any) -> dict[str, Any]:
         "metrics": {
             key: sorted((point.step, point.value) for point in client.get_metric_history(run.info.run_id, key))
             for key in run.data.metrics
+            # the load of the machine is seen once, while it happens
+            if not key.startswith("system/")
         },
         "tags": dict(run.data.tags),
         "data": sorted((entry.dataset.name, entry.dataset.digest) for entry in run.inputs.dataset_inputs),

@@ -145,7 +145,7 @@ def write_study(root: Path, content: Mapping[str, Any] | None = None) -> Path:
     folder = root / "outputs" / "studies" / str(content["name"])
     write_json(folder / "study.json", content)
     rows = "\n".join(f"| {arm['name']} | {len(content['seeds'])} |" for arm in content["arms"])
-    write_text(folder / "table.md", f"| arm | n |\n|---|---|\n{rows}\n")
+    write_text(folder / "summary.md", f"| arm | n |\n|---|---|\n{rows}\n")
     write_json(folder / "comparison.json", {"arms": [arm["name"] for arm in content["arms"]]})
     write_text(folder / "plots" / "arms.txt", "picture\n")
     return folder

@@ -135,7 +135,7 @@ def test_parent_tells_the_study(root: Path, tmp_path: Path) -> None:
     assert parent.info.end_time - parent.info.start_time == (22 - 1) * 10_000 + 26_500
     note = parent.data.tags["mlflow.note.content"]
     assert "How many prototypes does the readout need?" in note
-    assert (folder / "table.md").read_text().strip() in note
+    assert (folder / "summary.md").read_text().strip() in note
     assert all(f"]({link})" in note for link in report.links.values())
     stored = Path(client.download_artifacts(report.parent_id, "", str(tmp_path)))
     assert tracked.folder_content(stored).items() >= tracked.folder_content(folder).items()
@@ -386,7 +386,7 @@ def test_synchronising_everything_includes_studies(root: Path) -> None:
 
 def test_long_tables_and_questions_are_told_elsewhere(root: Path) -> None:
     folder = studied.write_whole_study(root)
-    (folder / "table.md").write_text("| arm |\n|---|\n" + "| an arm of many |\n" * 400)
+    (folder / "summary.md").write_text("| arm |\n|---|\n" + "| an arm of many |\n" * 400)
     report = sync_study(root, folder)
     note = store.open_client(root).get_run(report.parent_id).data.tags["mlflow.note.content"]
     assert "`table.md` among the artifacts" in note
