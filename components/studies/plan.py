@@ -92,7 +92,10 @@ def run_digest(inputs: Inputs, params: Mapping[str, Any], experiment: str, devic
 
 
 def resolved(root: Path, params: Mapping[str, Any], experiment: str) -> dict[str, Any]:
-    """`params` reduced to one experiment and its data, checked, with every default written out."""
+    """`params` reduced to one experiment and its data, checked, the experiment with every default written out.
+
+    The data stay as they are configured: so they are what the graph makes at this scale, and may be there already.
+    """
     config = validated(Config, params, "the configuration of an arm")
     chosen: TrainConfig = config.experiment(experiment)
     reduced = config.model_copy(
@@ -106,11 +109,6 @@ def resolved(root: Path, params: Mapping[str, Any], experiment: str) -> dict[str
     check_methods(reduced)
     dumped = reduced.model_dump(mode="json")
     dumped["experiments"][experiment]["model"] = method(chosen.method).model_section(chosen)
-    dataset = reduced.datasets[chosen.dataset]
-    kind = kind_named(dataset.kind)
-    for section, options in (("prepare", kind.PrepareOptions), ("gate", kind.GateOptions)):
-        filled: Any = validated(options, getattr(dataset, section), f"datasets.{chosen.dataset}.{section}")
-        dumped["datasets"][chosen.dataset][section] = filled.model_dump(mode="json")
     return dumped
 
 
@@ -118,10 +116,13 @@ def run_settings(params: Mapping[str, Any], experiment: str) -> dict[str, Any]:
     """What can differ between two runs: the training configuration and that of its data, flat, without the seed."""
     section = params["experiments"][experiment]
     fields = {name: value for name, value in section.items() if name in TrainConfig.model_fields and name != "seed"}
-    return {
-        **flattened(fields),
-        **flattened(params["datasets"][section["dataset"]], f"datasets.{section['dataset']}."),
-    }
+    name = section["dataset"]
+    dataset = dict(params["datasets"][name])
+    kind = kind_named(dataset["kind"])
+    for part, options in (("prepare", kind.PrepareOptions), ("gate", kind.GateOptions)):
+        filled: Any = validated(options, dataset[part], f"datasets.{name}.{part}")
+        dataset[part] = filled.model_dump(mode="json")
+    return {**flattened(fields), **flattened(dataset, f"datasets.{name}.")}
 
 
 def _configured(

@@ -86,16 +86,18 @@ def _context() -> Iterator[Any]:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
 
-    logger = logging.getLogger("great_expectations")
-    level = logger.level
-    # a refused expectation is reported by the check; the library logs it once more
-    logger.setLevel(logging.ERROR)
+    # a refused expectation is reported by the check, the library logs it once more; the second has a level of its own
+    loggers = [logging.getLogger(name) for name in ("great_expectations", "great_expectations.data_context.types.base")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         context: Any = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}
         yield context
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _run_suite(context: Any, subject: str, suite: Suite) -> list[Check]:
