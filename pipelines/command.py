@@ -8,6 +8,7 @@ from rich.console import Console
 
 from components.errors import QuintetError
 from pipelines.after import After
+from pipelines.embedded import start_server_apart
 from pipelines.locking import hold_run_lock
 from pipelines.progress import OBSERVER, ConsoleObserver
 from pipelines.results import load_result, result_path
@@ -52,6 +53,7 @@ def run_graph(
 def _run_flow(root: Path, force: bool, max_parallel: int, after: bool) -> None:
     from pipelines.flows import reproduce
 
+    start_server_apart()
     # what is there afterwards is of this run
     result_path(root).unlink(missing_ok=True)
 

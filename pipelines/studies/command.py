@@ -10,6 +10,7 @@ from rich.table import Table
 from components.errors import ComparisonError, QuintetError
 from components.studies.config import load_studies
 from components.studies.store import gather, read_study
+from pipelines.embedded import start_server_apart
 from pipelines.locking import hold_run_lock
 from pipelines.services import api_url
 from pipelines.studies.progress import STUDY_OBSERVER, StudyConsole
@@ -66,6 +67,7 @@ def _show(root: Path, console: Console, name: str) -> bool:
 def _run_flow(root: Path, name: str, max_parallel: int) -> None:
     from pipelines.studies.flow import ablate
 
+    start_server_apart()
     # what is there afterwards is of this start
     result_path(root, name).unlink(missing_ok=True)
     # each failure is told by our own lines; Prefect would add its own, with tracebacks

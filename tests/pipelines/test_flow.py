@@ -215,6 +215,22 @@ def test_an_interrupt_ends_the_stage_in_order(toy: Toy, prefect_api: str, number
     assert "interrupted" in output
 
 
+def test_ctrl_c_ends_in_order_though_the_terminal_tells_the_whole_group(toy: Toy) -> None:
+    """With a server that Prefect has started for this run: were it in the group, the flow would die of its absence."""
+    toy.ask("wait", "prepare@b")
+    flow = toy.start("pipelines.cli", "run", "--no-after")
+    stage = ProcessIdentity.of(toy.pid_of("prepare@b"))
+    children = [ProcessIdentity.of(process.pid) for process in psutil.Process(flow.pid).children(recursive=True)]
+    os.killpg(flow.pid, signal.SIGINT)
+    output, _ = flow.communicate(timeout=45)
+    assert flow.returncode in (128 + signal.SIGINT, -signal.SIGINT), output
+    assert "interrupted" in output
+    assert "Traceback" not in output
+    assert stage is not None
+    assert not stage.alive()
+    wait_for(lambda: not any(child and child.alive() for child in children), "all to end", 15)
+
+
 def test_a_second_run_waits_or_is_refused(toy: Toy, prefect_api: str, run: Run) -> None:
     waiting = toy.ask("wait", "prepare@a")
     first = toy.start("pipelines.cli", "run", "--no-after", PREFECT_API_URL=prefect_api)
