@@ -17,6 +17,7 @@ from components.errors import ConfigError
 Item = TypeVar("Item")
 Model = TypeVar("Model", bound=BaseModel)
 Scale = Literal["tiny", "quick", "cpu", "paper"]
+MEND = "mend it in conf/ or by --set KEY=VALUE"
 # strict: `true` and "7" are no seeds
 Seed = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -177,7 +178,7 @@ def load_config(path: Path) -> Config:
 def read_yaml(path: Path, how_it_comes: str) -> Any:
     """The content of a YAML file. Raises ConfigError in one line; for an absent file it ends with `how_it_comes`."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)  # noqa: S506
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist; {how_it_comes}") from None
     except UnicodeDecodeError as error:
@@ -186,9 +187,21 @@ def read_yaml(path: Path, how_it_comes: str) -> Any:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
-def validated(
-    kind: type[Model], content: Any, source: str, mend: str = "mend it in conf/ or by --set KEY=VALUE"
-) -> Model:
+class _UniqueKeys(yaml.SafeLoader):
+    """Reads YAML, and refuses a key that stands twice: of two sections of one name the first would be lost unseen."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if key.value != "<<"]
+        twice = next((key for key, _ in node.value if keys.count(key.value) > 1), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(
+                problem=f"{twice.value!r} stands twice", problem_mark=twice.start_mark
+            )
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+def validated(kind: type[Model], content: Any, source: str, mend: str = MEND) -> Model:
     """`content` as a `kind`, or a ConfigError in one line, which ends with how to mend it."""
     try:
         return kind.model_validate(content)

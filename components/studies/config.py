@@ -1,6 +1,8 @@
 """What `ablations.yaml` may say: a study is a base experiment, its arms, seeds, a budget, a metric and a comparison."""
 
 import itertools
+import math
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,9 +12,11 @@ from components.config import Name, Scale, Seed, Strict, read_yaml, validated
 from components.errors import UsageError
 
 STUDIES_FILE = "ablations.yaml"
-ARM_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+=,\-]*$"
-# One arm in a path of MLflow's pages and a line of a table alike.
-ArmName = Annotated[str, Field(pattern=ARM_NAME, max_length=80)]
+# Quotes would end a search in MLflow, control characters a line of a table.
+ARM_NAME = r"^[^'\"`\x00-\x1f]{1,200}$"
+ArmName = Annotated[str, Field(pattern=ARM_NAME)]
+# A folder, and a part of the name of MLflow's experiment.
+StudyName = Annotated[Name, Field(max_length=80)]
 # A path in the configuration: of the experiment (training.epochs), or of data (datasets.NAME.prepare.max_rows).
 Knob = Annotated[str, Field(pattern=r"^[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*$")]
 Settings = dict[Knob, Any]
@@ -28,6 +32,12 @@ class SeedRange(Strict):
 
     first: Seed = 1
     count: int = Field(ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _all_are_seeds(self) -> "SeedRange":
+        if self.first + self.count > 2**32:
+            raise ValueError(f"the last seed is {self.first + self.count - 1}; seeds are below 2^32")
+        return self
 
 
 class Budget(Strict):
@@ -92,6 +102,11 @@ class StudyConfig(Strict):
                 raise ValueError(
                     f"{knob} is no knob: seeds are listed under `seeds`, the rest makes another experiment"
                 )
+        both = sorted(set(self.base) & set(self.knobs))
+        if both:
+            raise ValueError(f"{both[0]} is set by `base` for all arms, and varied as well; leave one of the two out")
+        if self.metric in self.also:
+            raise ValueError(f"{self.metric} is the study's own metric already; leave it out of `also`")
         if self.budget.epochs is not None and "training.epochs" in (*self.base, *self.knobs):
             raise ValueError("training.epochs is set by the budget already; leave one of the two out")
         return self
@@ -99,6 +114,12 @@ class StudyConfig(Strict):
     @model_validator(mode="after")
     def _reference_is_an_arm(self) -> "StudyConfig":
         arms = self.arm_settings
+        combined = math.prod(len(values) for values in self.grid.values())
+        if self.grid and len(arms) < combined:
+            raise ValueError("two values of the grid give the same name; list each once, in one spelling")
+        unfit = next((name for name in arms if not re.fullmatch(ARM_NAME, name)), None)
+        if unfit is not None:
+            raise ValueError(f"{unfit[:60]!r} cannot name an arm; give the arms names of their own under `arms`")
         if len(arms) * len(self.seed_list) > MAX_RUNS:
             raise ValueError(f"{len(arms)} arms with {len(self.seed_list)} seeds are more than {MAX_RUNS} runs")
         if self.reference not in arms:
@@ -140,7 +161,7 @@ def _word(value: Any) -> str:
 class StudiesFile(Strict):
     """The whole of `ablations.yaml`."""
 
-    studies: dict[Name, StudyConfig] = Field(min_length=1)
+    studies: dict[StudyName, StudyConfig] = Field(min_length=1)
 
 
 def load_studies(root: Path) -> dict[str, StudyConfig]:

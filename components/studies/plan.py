@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.config import Config, TrainConfig, validated
+from components.config import MEND, Config, TrainConfig, validated
 from components.datasets.core.catalogue import load_catalogue
 from components.datasets.registry import check_datasets, kind_named
 from components.errors import ConfigError
 from components.files import digest_of
-from components.studies.config import StudyConfig
+from components.studies.config import STUDIES_FILE, StudyConfig
 from components.studies.inputs import Inputs
 from components.studies.knobs import differing, flattened, with_settings
 from components.training.registry import check_methods, method
@@ -74,13 +74,14 @@ def plan_study(inputs: Inputs, name: str, study: StudyConfig, params: Mapping[st
         for arm, settings in study.arm_settings.items()
     }
     _refuse_undeclared(where, study, configured)
-    device = _device(configured[study.reference], study.experiment)
     runs = []
     for arm, arm_params in configured.items():
+        device = _device(arm_params, study.experiment)
         settings = run_settings(arm_params, study.experiment)
         for seed in study.seed_list:
             seeded = with_settings(arm_params, study.experiment, {"seed": seed}, where)
             runs.append(Run(arm, seed, run_digest(inputs, seeded, study.experiment, device), seeded, settings))
+    _refuse_doubles(where, runs)
     return Plan(name, study, params, tuple(runs))
 
 
@@ -136,11 +137,11 @@ def _configured(
     try:
         return resolved(root, changed, study.experiment)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {str(error).removesuffix(f'; {MEND}')}; mend it in {STUDIES_FILE}") from None
 
 
 def _refuse_undeclared(where: str, study: StudyConfig, configured: Mapping[str, dict[str, Any]]) -> None:
-    """Raise ConfigError when an arm differs from the reference in a knob that is not declared, or is its double."""
+    """Raise ConfigError when an arm differs from the reference in a knob that is not declared."""
     settings = {arm: run_settings(params, study.experiment) for arm, params in configured.items()}
     for knob in study.knobs:
         if not any(name == knob or name.startswith(f"{knob}.") for values in settings.values() for name in values):
@@ -154,11 +155,18 @@ def _refuse_undeclared(where: str, study: StudyConfig, configured: Mapping[str, 
                 f"{settings[study.reference].get(first)!r}), which the study does not vary; declare it under `varies`, "
                 f"or give both arms the same value"
             )
-    names = list(settings)
-    for position, arm in enumerate(names):
-        double = next((other for other in names[:position] if settings[other] == settings[arm]), None)
-        if double is not None:
-            raise ConfigError(f"{where}: arms {double} and {arm} have the same settings; leave one of them out")
+
+
+def _refuse_doubles(where: str, runs: list[Run]) -> None:
+    """Raise ConfigError when two arms are the same run: their knobs set the same, or only what no run reads."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        other = first.setdefault(run.digest, run)
+        if other is not run:
+            raise ConfigError(
+                f"{where}: arms {other.arm} and {run.arm} are the same runs: what they set apart, no run reads; leave "
+                "one of them out"
+            )
 
 
 def undeclared_knobs(

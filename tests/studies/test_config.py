@@ -62,7 +62,12 @@ def test_seeds_are_a_list_or_a_range() -> None:
         ({"metric": "Test Accuracy"}, "metric"),
         ({"surprise": 1}, "surprise"),
         ({"comparison": {"confidence": 1.0}}, "confidence"),
-        ({"arms": {"a b": {}}, "grid": {}, "varies": ["model.dim"], "reference": "a b"}, "arms"),
+        ({"also": {"test/accuracy": "minimise"}}, "own metric already"),
+        ({"base": {"training.timescale_ratio": 0.2}}, "set by `base` for all arms, and varied as well"),
+        ({"seeds": {"first": 2**32 - 1, "count": 2}}, "seeds are below 2"),
+        ({"grid": {"training.timescale_ratio": [0.1, "0.1"]}}, "the same name"),
+        ({"grid": {"model.x": ["it's"]}, "reference": "x"}, "cannot name an arm"),
+        ({"arms": {"a\"b": {}}, "grid": {}, "varies": ["model.dim"], "reference": "a"}, "arms"),
     ],
 )  # fmt: skip
 def test_refusals(changes: dict[str, Any], said: str) -> None:
@@ -91,6 +96,9 @@ def test_faults_of_the_file_are_named_with_their_place(tmp_path: Path) -> None:
     text = (tmp_path / "ablations.yaml").read_text(encoding="utf-8")
     (tmp_path / "ablations.yaml").write_text(text.replace("scale: tiny", "scale: huge"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"studies.readout-tiny.scale: .*'huge'.*; mend it in ablations.yaml"):
+        load_studies(tmp_path)
+    (tmp_path / "ablations.yaml").write_text(text + "\n  readout-tiny: {}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"is not YAML: 'readout-tiny' stands twice"):
         load_studies(tmp_path)
     (tmp_path / "ablations.yaml").write_text("studies: [", encoding="utf-8")
     with pytest.raises(ConfigError, match="is not YAML"):

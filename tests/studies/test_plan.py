@@ -105,8 +105,12 @@ def test_faults_of_an_arm_are_found_before_anything_runs(plan_of: MakePlan, chan
 
 def test_doubles_and_knobs_that_nobody_reads_are_refused(plan_of: MakePlan) -> None:
     arms = {"a": {"model.init_noise": 0.01}, "b": {}}
-    with pytest.raises(ConfigError, match="arms a and b have the same settings"):
+    with pytest.raises(ConfigError, match="arms a and b are the same runs"):
         plan_of(grid={}, arms=arms, varies=["model.init_noise"], reference="a")
+    note = "datasets.orbital-sample.note"
+    arms = {"a": {note: "one"}, "b": {note: "two"}}
+    with pytest.raises(ConfigError, match="arms a and b are the same runs: what they set apart, no run reads"):
+        plan_of(grid={}, arms=arms, varies=[note], reference="a")
     arms = {"a": {"model.dim": 8}, "b": {"model.dim": 16}}
     with pytest.raises(ConfigError, match=r"model.depth is declared as a knob, but no arm sets it"):
         plan_of(grid={}, arms=arms, varies=["model.dim", "model.depth"], reference="a")
