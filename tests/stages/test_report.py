@@ -302,3 +302,41 @@ def test_a_refusal_is_said_beside_the_verdict_that_it_did_not_replace(outputs: P
     assert "gate_data@sample failed: table.csv line 7: got nan" in text
     write_json(account, {"state": "succeeded", "error": None})
     assert "failed" not in write_report(outputs).read_text()
+
+
+STUDY = {
+    "name": "widths",
+    "question": "Does width matter?",
+    "experiment": "kinds",
+    "scale": "tiny",
+    "metric": "test/accuracy",
+    "reference": "dim=8",
+    "seeds": [1, 2],
+    "confidence": 0.95,
+    "arms": [{"name": "dim=8"}, {"name": "dim=16"}],
+}
+
+
+def test_a_study_is_shown_with_its_verdicts_or_with_what_to_do(outputs: Path) -> None:
+    folder = outputs / "outputs" / "studies" / "widths"
+    write_json(folder / "study.json", STUDY)
+    assert "Not compared: run quintet ablate widths ." in page(outputs).text
+    arms = [
+        {"name": "dim=8", "mean": 0.5, "t_interval": [0.25, 0.75]},
+        {"name": "dim=16", "mean": 0.75, "t_interval": None},
+    ]
+    difference = {
+        "arm": "dim=16", "mean": 0.25, "t_interval": [0.125, 0.375], "p_holm": 0.03125, "smallest_shown": 0.0625,
+        "verdict": "better",
+    }  # fmt: skip
+    compared = {"arms": arms, "differences": [difference]}
+    notes = ["training.threads is dead: in all 2 pairs"]
+    write_json(folder / "comparison.json", {"metrics": {"test/accuracy": compared}, "notes": notes})
+    write_bytes(folder / "plots" / "test_accuracy_arms.png", b"\x89PNG: a picture of arms")
+    text = page(outputs).text
+    assert "Does width matter? 2 arms by 2 seeds of kinds at scale tiny." in text
+    assert "dim=8 0.5000 0.2500 to 0.7500 reference" in text
+    assert "dim=16 0.7500 - 0.2500 0.1250 to 0.3750 0.0312 0.0625 better" in text
+    assert "intervals of 95 %" in text
+    assert "training.threads is dead: in all 2 pairs" in text
+    assert page(outputs).tags.count("img") == 2
