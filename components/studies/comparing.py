@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from components.errors import ComparisonError, UsageError
-from components.files import write_json, write_text
+from components.files import digest_of, write_json, write_text
 from components.markdown import table
 from components.studies.checking import Results, Switch, switches, undeclared_differences
 from components.studies.config import Goal
@@ -48,18 +48,19 @@ class StudyComparison:
     notes: tuple[str, ...]
 
 
-def compare_study(root: Path, name: str, metric: str | None = None, goal: Goal = "maximise") -> StudyComparison:
+def compare_study(root: Path, name: str, metric: str | None = None, goal: Goal | None = None) -> StudyComparison:
     """Compare the arms by the study's metrics, and by `metric` when one is named; write all of it beside `study.json`.
 
-    An arm that lacks a run is left out and named. Raises UsageError for a study that was not run or a metric that its
-    runs do not have, ComparisonError when the reference is incomplete or runs differ undeclared.
+    `goal` is that of `metric`, by default the study's own if it has one, else to maximise. An arm that lacks a run is
+    left out and named. Raises UsageError for a study that was not run, a metric that its runs do not have, or a goal
+    that is not the study's, ComparisonError when the reference is incomplete or runs differ undeclared.
     """
     study = read_study(root, name)
     gathered = gather(root, study)
     results = _comparable(study, gathered)
     goals: dict[str, Goal] = {wanted: study["goals"][wanted] for wanted in (study["metric"], *study["also"])}
-    if metric is not None:
-        goals.setdefault(metric, goal)
+    if metric is not None and goals.setdefault(metric, goal or "maximise") != (goal or goals[metric]):
+        raise UsageError(f"study {name} has {metric} to {goals[metric]}, not to {goal}; change it in ablations.yaml")
     compared = {wanted: _compare(study, values_of(results, wanted), goal) for wanted, goal in goals.items()}
     told = switches(gathered.results, study["knobs"])
     times = times_of(root, results)
@@ -70,7 +71,11 @@ def compare_study(root: Path, name: str, metric: str | None = None, goal: Goal =
         costs_of(results),
         {arm: median(said["train_seconds"] for said in of_arm) for arm, of_arm in times.items() if of_arm},
         told,
-        (*_missing(gathered), *(str(switch) for switch in told if switch.dead or not switch.alone)),
+        (
+            *_missing(gathered),
+            *_other_data(results, study["reference"]),
+            *(str(switch) for switch in told if switch.dead or not switch.alone),
+        ),
     )
     _write(root, study, comparison, times)
     return comparison
@@ -144,6 +149,18 @@ def _missing(gathered: Gathered) -> list[str]:
     ]
 
 
+def _other_data(results: Results, reference: str) -> list[str]:
+    """What a reader must know of arms whose data a knob has changed: their test rows may be others as well."""
+    prepared = {
+        arm: {digest_of({path: of["sha256"] for path, of in run["data"].items()}) for run in runs.values()}
+        for arm, runs in results.items()
+    }
+    others = [arm for arm, digests in prepared.items() if digests != prepared[reference]]
+    if not others:
+        return []
+    return [f"not on the data of the reference, so that a difference may be that of the test rows: {', '.join(others)}"]
+
+
 def costs_of(results: Results) -> dict[str, dict[str, float]]:
     """Parameters, multiply-adds and steps of each arm, the largest over its seeds."""
     return {
@@ -152,12 +169,17 @@ def costs_of(results: Results) -> dict[str, dict[str, float]]:
 
 
 def times_of(root: Path, results: Results) -> dict[str, list[dict[str, Any]]]:
-    """The accounts of each arm's runs that tell of a whole training: made in one go, by this checkout."""
+    """The accounts of each arm's runs that tell of a whole training: made in one go, by this checkout.
+
+    The first run of a process pays for what is loaded and compiled then; it counts only where all are first ones.
+    """
     accounts = {arm: [account(root, run["digest"]) for run in runs.values()] for arm, runs in results.items()}
-    return {
+    whole = {
         arm: [said for said in of_arm if said.get("state") == "succeeded" and not said.get("resumed", True)]
         for arm, of_arm in accounts.items()
     }
+    warm = {arm: [said for said in of_arm if said["warm"]] for arm, of_arm in whole.items()}
+    return warm if any(warm.values()) else whole
 
 
 def _write(

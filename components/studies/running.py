@@ -59,9 +59,10 @@ def account(root: Path, digest: str) -> dict[str, Any]:
     return dict(read_json(path)) if path.is_file() else {}
 
 
-def perform(inputs: Inputs, run: Run, options: RunOptions, open_live: "OpenLive") -> None:
+def perform(inputs: Inputs, run: Run, options: RunOptions, open_live: "OpenLive", *, warm: bool = False) -> None:
     """Train and score `run`, unless it is finished; a checkpoint of an earlier attempt is taken up.
 
+    `warm`: whether this process has made a run before, which the time of this one must be read with.
     Raises what training raises, and QuintetError when code or data changed since the run was planned.
     """
     root = inputs.root
@@ -74,6 +75,7 @@ def perform(inputs: Inputs, run: Run, options: RunOptions, open_live: "OpenLive"
         "pid": os.getpid(),
         "git_commit": git_commit(root),
         "at_once": options.at_once,
+        "warm": warm,
         "error": None,
     }
     write_json(account_path(root, run.digest), said)

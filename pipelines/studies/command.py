@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from components.errors import ComparisonError, QuintetError
+from components.errors import ComparisonError, QuintetError, UsageError
 from components.studies.config import load_studies
 from components.studies.store import gather, read_study
 from pipelines.embedded import start_server_apart
@@ -37,7 +37,7 @@ def run_study(root: Path, console: Console, name: str, max_parallel: int, wait: 
             os.environ["PREFECT_API_URL"] = server
         token = STUDY_OBSERVER.set(observer)
         try:
-            _run_flow(root, name, max_parallel)
+            _run_flow(root, name, max_parallel, observer)
         finally:
             STUDY_OBSERVER.reset(token)
     result = load_result(root, name)
@@ -64,7 +64,7 @@ def _show(root: Path, console: Console, name: str) -> bool:
     return True
 
 
-def _run_flow(root: Path, name: str, max_parallel: int) -> None:
+def _run_flow(root: Path, name: str, max_parallel: int, observer: StudyConsole) -> None:
     from pipelines.studies.flow import ablate
 
     start_server_apart()
@@ -74,6 +74,8 @@ def _run_flow(root: Path, name: str, max_parallel: int) -> None:
     for logger in ("prefect.task_runs", "prefect.flow_runs"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     state = ablate(name, max_parallel=max_parallel, return_state=True)
+    if observer.refusal is not None:
+        raise observer.refusal
     # an exception that the flow did not expect is raised here, with its traceback
     if isinstance(getattr(state.data, "result", state.data), BaseException):
         state.result(raise_on_failure=True)
@@ -85,7 +87,9 @@ def compare(root: Path, console: Console, name: str, metric: str | None, minimis
     """Compare the arms of a study anew from its files, and print the tables."""
     from components.studies.comparing import compare_study
 
-    comparison = compare_study(root, name, metric, "minimise" if minimise else "maximise")
+    if minimise and metric is None:
+        raise UsageError("--minimise is said of another metric: name it by --metric")
+    comparison = compare_study(root, name, metric, "minimise" if minimise else None)
     print_comparison(root, console, comparison, metric)
     for note in comparison.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)

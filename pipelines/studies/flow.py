@@ -20,11 +20,11 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
-from components.errors import QuintetError
+from components.errors import QuintetError, UsageError
 from components.studies.config import study_named
 from components.studies.inputs import Inputs
 from components.studies.plan import Plan, Run, plan_study
-from components.studies.running import account, pending
+from components.studies.running import account, finished, pending
 from components.studies.store import write_study
 from pipelines.environment import find_root, prepare
 from pipelines.locking import hold_run_lock
@@ -80,6 +80,7 @@ def ablate(
             save_result(root, result)
     except QuintetError as error:
         # an error of the input: its sentence says all, and a traceback would bury it
+        observer.refused(error)
         return Failed(message=str(error))
     finally:
         observer.closed()
@@ -123,6 +124,7 @@ def _make(
     waiting = list(parts)
     running: list[PrefectFuture[Any]] = []
     futures: list[PrefectFuture[Any]] = []
+    checked = False
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -133,8 +135,10 @@ def _make(
             count = counter.count()
             observer.counted(count)
             view.show(count)
-    except BaseException:
-        observer.interrupted()
+            checked = checked or _has_metrics(root, plan)
+    except BaseException as error:
+        if not isinstance(error, QuintetError):
+            observer.interrupted()
         groups.end_all()
         raise
     count = counter.count()
@@ -144,6 +148,23 @@ def _make(
         # a defect in the task itself, not in a run, is not to be lost
         if isinstance(future.state.data, BaseException):
             raise future.state.data
+
+
+def _has_metrics(root: Path, plan: Plan) -> bool:
+    """Whether a run is finished, and has all metrics of the study; a misspelt one must not be found at the end.
+
+    Raises UsageError when one is missing.
+    """
+    result = next(filter(None, (finished(root, run.digest) for run in plan.runs)), None)
+    if result is None:
+        return False
+    absent = [metric for metric in (plan.config.metric, *plan.config.also) if metric not in result["metrics"]]
+    if absent:
+        raise UsageError(
+            f"study {plan.name} compares by {absent[0]!r}, which its runs do not have; they have: "
+            f"{', '.join(sorted(result['metrics']))}; mend it in ablations.yaml, the finished runs stay"
+        )
+    return True
 
 
 def _work(root: Path, part: Part, groups: ProcessGroups) -> Work:

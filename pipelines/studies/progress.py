@@ -10,6 +10,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from components.errors import QuintetError
 from components.studies.plan import Run
 from components.studies.running import account, finished
 from pipelines.progress import ConsoleObserver, LogObserver
@@ -90,6 +91,7 @@ class StudyObserver(Protocol):
     def waiting(self, message: str) -> None: ...
     def said(self, line: str) -> None: ...
     def counted(self, count: Count) -> None: ...
+    def refused(self, error: QuintetError) -> None: ...
     def interrupted(self) -> None: ...
     def closed(self) -> None: ...
 
@@ -101,6 +103,9 @@ class StudyLog(LogObserver):
 
     def said(self, line: str) -> None:
         self._logger.info("%s", line)
+
+    def refused(self, error: QuintetError) -> None:
+        self._logger.error("%s", error)
 
     def counted(self, count: Count) -> None:
         tenth = 10 * (count.done + count.failed) // max(1, count.total)
@@ -127,6 +132,11 @@ class StudyConsole(ConsoleObserver):
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("runs", total=None, text="")
+        # what the flow refused the study for; whoever called the flow raises it
+        self.refusal: QuintetError | None = None
+
+    def refused(self, error: QuintetError) -> None:
+        self.refusal = error
 
     def said(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -27,7 +27,7 @@ def work(root: Path, path: Path) -> int:
     for number, run in enumerate(part.runs, start=1):
         print(f"run {number} of {len(part.runs)}: {run.label}", flush=True)
         try:
-            perform(inputs, run, part.options, live(root, part, run))
+            perform(inputs, run, part.options, live(root, part, run), warm=number > 1)
         except QuintetError as error:
             failed += 1
             print(f"error: {run.label}: {error}", file=sys.stderr, flush=True)
