@@ -197,7 +197,8 @@ def _write(
         {
             "format": "quintet-comparison/1",
             "study": study["name"],
-            "metrics": {metric: compared.to_json() for metric, compared in comparison.metrics.items()},
+            # the study's own, whatever was asked for besides
+            "metrics": {metric: comparison.metrics[metric].to_json() for metric in (study["metric"], *study["also"])},
             "systems": comparison.systems.to_json() if comparison.systems else None,
             "costs": costs,
             "switches": [

@@ -95,8 +95,12 @@ def _is_whole(folder: Path, identity: Mapping[str, Any] | None = None) -> bool:
     """Whether `folder` holds what its manifest says, and was made by `identity` where one is given."""
     if not (folder / "manifest.json").is_file():
         return False
-    manifest = read_json(folder / "manifest.json")
-    outputs = manifest.pop("outputs")
+    try:
+        manifest = read_json(folder / "manifest.json")
+        outputs = manifest.pop("outputs")
+    except (ValueError, AttributeError, KeyError, TypeError):
+        # a manifest that is none vouches for nothing: the output is made anew
+        return False
     if identity is not None and manifest != identity:
         return False
     return all((folder / name).is_file() and sha256_path(folder / name) == digest for name, digest in outputs.items())

@@ -20,6 +20,8 @@ from components.studies.knobs import differing, flattened, with_settings
 from components.training.registry import check_methods, method
 
 FORMAT = "quintet-study-run/1"
+# what makes a result of a training is code of the run as well
+RUNNING = "components/studies/running.py"
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def run_digest(inputs: Inputs, params: Mapping[str, Any], experiment: str, devic
     """Identity of a run. The names of study and arm are no part of it: two studies share what they have in common."""
     trained = inputs.context(params, f"train@{experiment}", inputs.root)
     scoring = inputs.code_of(params, f"evaluate@{experiment}")
+    scoring[RUNNING] = inputs.hash_of(RUNNING)
     return digest_of({"format": FORMAT, "train": trained.identity, "scoring": scoring, "device": device})
 
 

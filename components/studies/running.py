@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.config import TrainConfig
-from components.errors import QuintetError
-from components.files import digest_of, read_json, replacing_folder, sha256_file, write_json
+from components.errors import QuintetError, RecordError
+from components.files import digest_of, files_below, read_json, replacing_folder, sha256_file, write_json
 from components.stages.artifacts import dataset_reference
 from components.stages.execution import Context, git_commit, one_line, package_versions
 from components.stages.scoring import score
@@ -48,15 +48,48 @@ def account_path(root: Path, digest: str) -> Path:
 
 
 def finished(root: Path, digest: str) -> dict[str, Any] | None:
-    """The result of the run with this digest, None when there is none."""
+    """The result of the run with this digest, None when there is none. Raises RecordError for a file that is none."""
     path = run_folder(root, digest) / RESULT
-    return read_json(path) if path.is_file() else None
+    return (
+        read_object(path, FORMAT, f"delete outputs/{RUNS.name}/{digest} and run the study again")
+        if path.is_file()
+        else None
+    )
+
+
+def read_object(path: Path, form: str, mend: str) -> dict[str, Any]:
+    """A JSON object whose `format` is `form`. Raises RecordError, which ends with how to `mend` it."""
+    try:
+        content = read_json(path)
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist; {mend}") from None
+    except ValueError as error:
+        raise RecordError(f"{path} is not JSON ({error}); {mend}") from None
+    if not isinstance(content, dict) or content.get("format") != form:
+        raise RecordError(f"{path} is not of the form {form}; {mend}")
+    return content
+
+
+def require_unchanged(root: Path, digest: str) -> None:
+    """Raise RecordError when a file of a finished run is not as it was written."""
+    folder = run_folder(root, digest)
+    mend = f"delete outputs/{RUNS.name}/{digest} and run the study again"
+    written = read_object(folder / "manifest.json", FORMAT, mend)["files"]
+    found = {path.relative_to(folder).as_posix(): path for path in files_below(folder) if path.name != "manifest.json"}
+    for name in {*written, *found}:
+        if name not in found or sha256_file(found[name]) != written.get(name):
+            raise RecordError(f"{folder / name} was changed after it was written; {mend}")
 
 
 def account(root: Path, digest: str) -> dict[str, Any]:
     """What the last attempt at this run said of itself: state, times, error; empty when there was none."""
     path = account_path(root, digest)
-    return dict(read_json(path)) if path.is_file() else {}
+    try:
+        content = read_json(path) if path.is_file() else {}
+    except ValueError:
+        # a note, no result: one that cannot be read is as good as none
+        content = {}
+    return content if isinstance(content, dict) else {}
 
 
 def perform(inputs: Inputs, run: Run, options: RunOptions, open_live: "OpenLive", *, warm: bool = False) -> None:
@@ -95,6 +128,8 @@ def perform(inputs: Inputs, run: Run, options: RunOptions, open_live: "OpenLive"
         said["state"] = "succeeded"
     except BaseException as error:
         message = str(error) if isinstance(error, QuintetError) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, Exception):
+            message = "interrupted"
         said |= {"state": "failed", "error": one_line(message)}
         raise
     finally:
@@ -166,6 +201,8 @@ def _write_result(context: Context, run: Run, trained: Trained, folder: Path) ->
     # a study may have hundreds of runs, and no reader of them asks for weights
     weights.unlink()
     write_json(folder / RESULT, result)
+    files = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files_below(folder)}
+    write_json(folder / "manifest.json", {"format": FORMAT, "files": files})
 
 
 def dvc_digest(folder: Path) -> str:

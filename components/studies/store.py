@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ComparisonError, UsageError
-from components.files import read_json, write_json
+from components.files import write_json
 from components.studies.checking import Results
 from components.studies.plan import Plan
-from components.studies.running import account, finished
+from components.studies.running import account, finished, read_object, require_unchanged
 
 STUDIES = Path("outputs/studies")
 STUDY_NAME = "study.json"
@@ -64,7 +64,7 @@ def read_study(root: Path, name: str) -> dict[str, Any]:
             f"study {name!r} has not been run here; `quintet ablate {name}` does; "
             f"there are results of: {', '.join(known) or 'none'}"
         )
-    return dict(read_json(path))
+    return read_object(path, FORMAT, f"delete it; `quintet ablate {name}` writes it anew and makes no run twice")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Gathered:
 
 
 def gather(root: Path, study: Mapping[str, Any]) -> Gathered:
-    """Read the results. Raises ComparisonError for a file of another run than its place says."""
+    """Read the results. Raises ComparisonError for one of another run than its place says, RecordError when changed."""
     results: dict[str, dict[int, Mapping[str, Any]]] = {}
     missing = []
     for arm in study["arms"]:
@@ -92,13 +92,13 @@ def gather(root: Path, study: Mapping[str, Any]) -> Gathered:
             result = finished(root, digest)
             if result is None:
                 missing.append((arm["name"], seed, account(root, digest).get("error") or "not run yet"))
-            elif (result["digest"], result["seed"]) != (digest, seed):
+            elif (result.get("digest"), result.get("seed")) != (digest, seed):
                 raise ComparisonError(
-                    f"the result of arm {arm['name']}, seed {seed} is that of another run (digest "
-                    f"{result['digest'][:8]}, seed {result['seed']}); delete outputs/study_runs/{digest} and run the "
-                    "study again"
+                    f"the result of arm {arm['name']}, seed {seed} is that of another run; delete "
+                    f"outputs/study_runs/{digest} and run the study again"
                 )
             else:
+                require_unchanged(root, digest)
                 of_arm[seed] = result
         results[arm["name"]] = of_arm
     return Gathered(results, tuple(missing))

@@ -31,6 +31,7 @@ class LiveRun:
 
     A training inside a study gives a `placement`: experiment, name and tags of a run below the study's own. While the
     run lasts, the load of the machine is sampled every few seconds (`system_metrics=False` leaves that out).
+    With `tracked=False` nothing is sent: for runs whose place in the store is not there.
 
     Not safe for use from several threads: a training logs from one.
     """
@@ -42,6 +43,7 @@ class LiveRun:
         parameters: Mapping[str, Scalar] | None = None,
         *,
         placement: Placement | None = None,
+        tracked: bool = True,
         system_metrics: bool = True,
         flush_points: int = 500,
         flush_seconds: float = 2.0,
@@ -56,9 +58,10 @@ class LiveRun:
         self._sent: set[tuple[str, int, float]] = set()
         self._last_flush = time.monotonic()
         self._client: MlflowClient | None = None
-        self._lost = False
+        self._lost = not tracked
         self._closed = False
-        self._guarded(lambda: self._open(root, dict(parameters or {})))
+        if tracked:
+            self._guarded(lambda: self._open(root, dict(parameters or {})))
         if system_metrics and self.run_id is not None:
             self._stop_monitor = start_monitor(store.tracking_uri(root), self.run_id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.errors import RecordError
 from components.tracking import lineage, registry, store
 from components.tracking.grammar import metric_table
 from components.tracking.records import read_records
@@ -52,7 +53,14 @@ def synchronise(root: Path) -> SyncReport:
     from filelock import FileLock
 
     logical_runs = read_records(root)
-    study_files = [read_study_files(root, folder) for folder in study_folders(root)]
+    study_files = []
+    unread = []
+    for folder in study_folders(root):
+        try:
+            study_files.append(read_study_files(root, folder))
+        except RecordError as error:
+            # one study that cannot be read must not keep the others, and the graph's runs, out of the store
+            unread.append(f"study {folder.name} is left out: {error}")
     client = store.open_client(root)
     with FileLock(store.sync_lock_file(root)):
         swept = sweep_with(client)
@@ -61,7 +69,7 @@ def synchronise(root: Path) -> SyncReport:
         states: dict[str, list[str]] = {"created": [], "updated": [], "unchanged": [], "busy": []}
         registered: list[str] = []
         not_registered: list[tuple[str, str]] = []
-        notes: list[str] = []
+        notes: list[str] = list(unread)
         for logical in logical_runs:
             if logical.train is None:
                 continue

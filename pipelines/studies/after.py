@@ -9,6 +9,7 @@ from components.errors import QuintetError
 from components.files import read_json
 from components.studies.store import STUDY_NAME
 from pipelines.after import write_report
+from pipelines.services import HOST, Ports, running_services
 from pipelines.studies.tables import short_links
 
 Say = Callable[[str], None]
@@ -28,6 +29,17 @@ def tracked_parent(root: Path, folder: Path) -> str | None:
             "the study is not tracked live: %s; it goes on, and `quintet sync` adds what is missing", error
         )
         return None
+
+
+def mlflow_address(root: Path) -> tuple[str, str]:
+    """Where MLflow's pages are, and what must be done before they are there."""
+    from components.tracking.store import tracking_uri
+
+    uri = tracking_uri(root)
+    if uri.startswith(("http://", "https://")):
+        return uri.rstrip("/"), ""
+    running = next((service.url for service in running_services(root) if service.name == "mlflow-server"), None)
+    return (running, "") if running else (f"http://{HOST}:{Ports().mlflow}", " (after `quintet up`)")
 
 
 def stopped(root: Path, parent: str | None) -> None:
@@ -58,7 +70,8 @@ def conclude(root: Path, name: str, say: Say) -> tuple[str, ...]:
     try:
         tracked = sync_study(root, study_folder(root, name))
         notes += tracked.notes
-        notes += [f"in MLflow, {title}: {link}" for title, link in short_links(tracked.links).items()]
+        address, how = mlflow_address(root)
+        notes += [f"MLflow{how}, {title}: {address}{link}" for title, link in short_links(tracked.links).items()]
     except QuintetError as error:
         notes.append(f"not tracked: {error}; `quintet sync` adds it")
     try:

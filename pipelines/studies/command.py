@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from components.errors import ComparisonError, QuintetError, UsageError
-from components.studies.config import load_studies
+from components.errors import QuintetError, UsageError
+from components.studies.config import StudyConfig, load_studies
 from components.studies.store import gather, read_study
 from pipelines.embedded import start_server_apart
 from pipelines.locking import hold_run_lock
@@ -40,8 +40,8 @@ def run_study(root: Path, console: Console, name: str, max_parallel: int, wait: 
             _run_flow(root, name, max_parallel, observer)
         finally:
             STUDY_OBSERVER.reset(token)
-    result = load_result(root, name)
-    compared = _show(root, console, name)
+        result = load_result(root, name)
+        compared = _show(root, console, name)
     console.print(result.summary(), style="green" if result.succeeded else "bold red", markup=False, soft_wrap=True)
     for label, why in result.failed[:MOST_FAILURES]:
         console.print(f"error: {label}: {why}", style="bold red", markup=False, soft_wrap=True)
@@ -103,16 +103,20 @@ def print_studies(root: Path, console: Console) -> None:
         table.add_column(column, overflow="fold", no_wrap=column == "study")
     for name, study in load_studies(root).items():
         size = f"{len(study.arm_settings)} x {len(study.seed_list)}"
-        table.add_row(name, study.question, study.scale, size, _done(root, name))
+        table.add_row(name, study.question, study.scale, size, _done(root, name, study))
     console.print(table)
 
 
-def _done(root: Path, name: str) -> str:
+def _done(root: Path, name: str, config: StudyConfig) -> str:
+    """How many runs of the study as it was last started have a result."""
     try:
-        gathered = gather(root, read_study(root, name))
-    except ComparisonError as error:
-        return str(error)
-    except QuintetError:
+        study = read_study(root, name)
+        gathered = gather(root, study)
+    except UsageError:
         return "0"
+    except QuintetError as error:
+        return str(error)
     done = sum(len(runs) for runs in gathered.results.values())
-    return f"{done} of {done + len(gathered.missing)}"
+    arms = {arm["name"]: arm["settings"] for arm in study["arms"]}
+    changed = arms != config.arm_settings or study["seeds"] != list(config.seed_list)
+    return f"{done} of {done + len(gathered.missing)}" + (", before it was changed" if changed else "")

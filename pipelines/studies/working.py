@@ -44,7 +44,11 @@ def live(root: Path, part: Part, run: "Run") -> "OpenLive":
     from components.tracking.studies import child_placement
 
     def open_live(identity: "RunIdentity", parameters: "Mapping[str, Scalar]") -> "LiveRun":
-        placement = child_placement(part.study, run.arm, run.seed, part.parent) if part.parent else None
-        return LiveRun(root, identity, parameters, placement=placement)
+        if part.parent is None:
+            # without the study's own run there is nothing to stand below
+            return LiveRun(root, identity, parameters, tracked=False)
+        return LiveRun(
+            root, identity, parameters, placement=child_placement(part.study, run.arm, run.seed, part.parent)
+        )
 
     return open_live

@@ -122,12 +122,26 @@ def test_a_process_that_dies_takes_one_run_with_it(twin: Copy, server: dict[str,
     assert f"{RUNS} runs: 1 made, {RUNS - 1} were there already" in ended.text
 
 
-def test_wrong_usage_ends_with_2_and_one_line(twin: Copy) -> None:
+def test_wrong_usage_ends_with_2_and_one_line(twin: Copy, server: dict[str, str]) -> None:
+    write_studies(
+        twin,
+        **{
+            NAME: STUDY,
+            "broken": STUDY,
+            "misspelt": {**STUDY, "grid": {"training.timescale_ratios": [1, 2]}, "reference": "timescale_ratios=1"},
+            "unmeasured": {**STUDY, "metric": "test/f1", "seeds": [1]},
+        },
+    )
     for arguments, said in (
-        (("ablate", "nobody"), "there is no study 'nobody' in ablations.yaml; there are: small, broken"),
+        (("ablate", "misspelt"), "training.timescale_ratios: Extra inputs are not permitted"),
+        (("ablate", "unmeasured"), "compares by 'test/f1', which its runs do not have; they have: "),
+        (
+            ("ablate", "nobody"),
+            "there is no study 'nobody' in ablations.yaml; there are: small, broken, misspelt, unmeasured",
+        ),
         (("compare", NAME), "study 'small' has not been run here; `quintet ablate small` does"),
     ):
-        ended = twin.quintet(*arguments)
+        ended = twin.quintet(*arguments, **server)
         assert ended.code == 2, ended.text
         (line,) = ended.errors
         assert said in line

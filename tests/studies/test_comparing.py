@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from components.errors import ComparisonError, UsageError
+from components.errors import ComparisonError, RecordError, UsageError
 from components.files import files_below, read_json, sha256_file, write_json
 from components.studies.comparing import compare_study
 from components.studies.inputs import Inputs
@@ -59,8 +59,12 @@ def written(root: Path) -> dict[str, str]:
 
 def spoil(root: Path, plan: Plan, arm: str, seed: int, changes: Mapping[str, Any]) -> None:
     digest = next(run.digest for run in plan.runs if (run.arm, run.seed) == (arm, seed))
-    path = run_folder(root, digest) / "result.json"
-    write_json(path, {**read_json(path), **changes})
+    folder = run_folder(root, digest)
+    write_json(folder / "result.json", {**read_json(folder / "result.json"), **changes})
+    # as if it had been written so: what was changed by hand is another matter
+    manifest = read_json(folder / "manifest.json")
+    manifest["files"]["result.json"] = sha256_file(folder / "result.json")
+    write_json(folder / "manifest.json", manifest)
 
 
 def test_the_table_has_the_numbers_of_the_runs(made: Path, template: Plan) -> None:
@@ -167,3 +171,61 @@ def test_results_of_other_runs_and_studies_that_never_ran_are_refused(made: Path
         compare_study(made, NAME)
     with pytest.raises(UsageError, match=r"'nobody' has not been run here; .*there are results of: planted"):
         read_study(made, "nobody")
+
+
+def test_files_that_were_changed_or_cut_off_are_refused_in_one_line(made: Path, template: Plan) -> None:
+    folder = run_folder(made, template.arms[REFERENCE][0].digest)
+    before = {name: (folder / name).read_bytes() for name in ("result.json", "train/history.jsonl")}
+    for name, content in before.items():
+        (folder / name).write_bytes(content.replace(b"0.", b"0.9", 1))
+        with pytest.raises(
+            RecordError, match=rf"{name} was changed after it was written; delete .* run the study again"
+        ):
+            compare_study(made, NAME)
+        (folder / name).write_bytes(content)
+    for content, said in (
+        (before["result.json"][:50], "is not JSON"),
+        (b"{}", "is not of the form"),
+        (b"[]", "is not of"),
+    ):
+        (folder / "result.json").write_bytes(content)
+        with pytest.raises(RecordError, match=rf"result.json {said}"):
+            compare_study(made, NAME)
+    (folder / "result.json").write_bytes(before["result.json"])
+    path = study_folder(made, NAME) / "study.json"
+    path.write_text(path.read_text()[:40])
+    with pytest.raises(
+        RecordError, match=r"study.json is not JSON .*; delete it; `quintet ablate planted` writes it anew"
+    ):
+        compare_study(made, NAME)
+
+
+def test_a_note_that_cannot_be_read_costs_the_time_alone(made: Path, template: Plan) -> None:
+    account_path(made, template.arms[REFERENCE][0].digest).write_text('{"state": ')
+    assert set(compare_study(made, NAME).seconds) == set(template.arms)
+
+
+def test_the_goal_of_another_metric_can_be_said_but_that_of_the_study_stays(made: Path) -> None:
+    assert compare_study(made, NAME, "validation/loss").metrics["validation/loss"].goal == "minimise"
+    assert compare_study(made, NAME, "train/loss", "minimise").metrics["train/loss"].goal == "minimise"
+    with pytest.raises(UsageError, match="has test/accuracy to maximise, not to minimise"):
+        compare_study(made, NAME, "test/accuracy", "minimise")
+
+
+def test_arms_on_other_data_are_told_of(made: Path, template: Plan) -> None:
+    path = study_folder(made, NAME) / "study.json"
+    write_json(path, {**read_json(path), "knobs": [*template.config.knobs, "datasets.orbital-sample.prepare.max_rows"]})
+    other = "timescale_ratio=1.0,checkpoint_every_epochs=1"
+    for seed in (1, 2, 3):
+        spoil(made, template, other, seed, {"data": {"data/prepared/orbital-sample": {"sha256": "0", "dvc": "0"}}})
+    notes = compare_study(made, NAME).notes
+    assert f"not on the data of the reference, so that a difference may be that of the test rows: {other}" in notes
+
+
+def test_first_runs_of_a_process_have_no_time_where_others_have(made: Path, template: Plan) -> None:
+    """All runs of the fixture were made without a word of it, as in processes of their own: all count."""
+    digest = template.arms[REFERENCE][1].digest
+    write_json(
+        account_path(made, digest), {**read_json(account_path(made, digest)), "warm": True, "train_seconds": 7.5}
+    )
+    assert compare_study(made, NAME).seconds == {REFERENCE: 7.5}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.files import write_json
-from components.studies.plan import Plan, Run
+from components.studies.plan import FORMAT, Plan, Run
 from components.studies.running import RESULT, account_path, run_folder
 from pipelines.runner import ProcessGroups
 from pipelines.studies.parts import divided, read_part, sharing, write_part
@@ -60,7 +60,7 @@ def test_a_process_is_told_by_a_file(tmp_path: Path) -> None:
 
 
 def finish(root: Path, run: Run) -> None:
-    write_json(run_folder(root, run.digest) / RESULT, {})
+    write_json(run_folder(root, run.digest) / RESULT, {"format": FORMAT})
 
 
 def say(root: Path, run: Run, state: str, error: str | None = None) -> None:

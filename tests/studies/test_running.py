@@ -39,7 +39,8 @@ def test_a_run_leaves_all_that_a_comparison_needs_and_nothing_of_the_moment(chec
     result = make(checkout, run)
     folder = run_folder(checkout, run.digest)
     assert sorted(bytes_of(folder)) == [
-        "evaluate/record.json", "result.json", "train/config.json", "train/history.jsonl", "train/record.json",
+        "evaluate/record.json", "manifest.json", "result.json",
+        "train/config.json", "train/history.jsonl", "train/record.json",
     ]  # fmt: skip
     assert result["seed"] == 1
     assert result["settings"] == dict(run.settings)
