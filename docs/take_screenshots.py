@@ -112,7 +112,8 @@ def answers(address: str) -> bool:
 @contextmanager
 def browser_page(browser: str) -> Iterator["Page"]:
     """A blank page of a headless browser with a profile of its own, as long as the block lasts."""
-    with tempfile.TemporaryDirectory() as folder:
+    # helpers of the browser write into its profile a moment longer than it runs
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [
             browser, "--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", "--no-first-run",
             f"--user-data-dir={folder}", "--remote-debugging-port=0", "about:blank",
