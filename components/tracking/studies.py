@@ -49,6 +49,7 @@ PARENT_KIND, CHILD_KIND = "study", "study-run"
 _EXPERIMENT = "study/"
 _MAX_LISTED = 5
 _MAX_REASON = 500
+_MAX_LINK = 1000
 
 
 @dataclass(frozen=True)
@@ -311,7 +312,9 @@ def _parent_description(files: StudyFiles, links: Mapping[str, str]) -> str:
     missing = _missing_lines(files)
     told = [f"Not finished, {len(missing)} runs:\n", *(f"- {line}" for line in missing[:_MAX_LISTED])]
     more = [f"- and {len(missing) - _MAX_LISTED} more"] if len(missing) > _MAX_LISTED else []
-    listed = "\n".join(f"- [{title}]({link})" for title, link in links.items())
+    # an address that names dozens of runs would leave no room for the table
+    shown = {title: link for title, link in links.items() if len(link) <= _MAX_LINK}
+    listed = "\n".join(f"- [{title}]({link})" for title, link in shown.items())
     parts = [head, *(["\n".join(told + more)] if missing else []), f"Compare:\n\n{listed}"]
     table = files.folder / SUMMARY_NAME
     if table.is_file():
