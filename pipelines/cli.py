@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from components.errors import QuintetError, UsageError
+from pipelines.interrupts import take_interrupts
 
 # Inside a paragraph typer joins lines; the marker keeps those of an example apart.
 RUN_EXAMPLES = """Bring the whole graph up to date, then the tracking store and the report.
@@ -360,6 +361,7 @@ def _root() -> Path:
 
 def main() -> None:
     """Run the command line and exit. An error of the input is one line; a defect keeps its traceback."""
+    take_interrupts()
     try:
         app()
     except QuintetError as error:

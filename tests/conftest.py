@@ -4,6 +4,10 @@ import os
 
 import pytest
 
+from pipelines.interrupts import take_interrupts
+
+# However the tests were started, in the background of a script too, interrupts are among what they test.
+take_interrupts()
 # Telemetry is off before anything that has some is imported.
 os.environ.update(
     {
