@@ -13,8 +13,11 @@ from components.config import TrainConfig, load_config, validated
 from components.errors import DataError
 from components.export.parity import ParityCase, Tolerance, compare
 from components.files import read_json
-from components.training.core.tables import Table, load_table
-from components.training.registry import method
+from components.stages.export import real_tokens
+from components.stages.gate_export import PARITY_TOKENS
+from components.training.data.batches import TokenBatch
+from components.training.data.forms import read_data
+from components.training.registry import classifier
 
 ROOT = Path(__file__).parents[1]
 BATCHES = (1, 32, 1024)
@@ -22,8 +25,8 @@ MEASURES = ("test accuracy", "largest difference, of what is allowed")
 
 
 def contests() -> Iterator[Contest]:
-    for name, experiment in load_config(ROOT / "params.yaml").experiments.items():
-        tolerance = Tolerance(experiment.export.absolute_tolerance, experiment.export.relative_tolerance)
+    for name, export in load_config(ROOT / "params.yaml").exports.items():
+        tolerance = Tolerance(export.absolute_tolerance, export.relative_tolerance)
         yield from _contests_of(name, tolerance)
 
 
@@ -35,10 +38,13 @@ def _contests_of(name: str, tolerance: Tolerance) -> Iterator[Contest]:
         if not needed.is_file():
             raise DataError(f"{needed.relative_to(ROOT)} does not exist; run `quintet run` before the benchmarks")
     config = validated(TrainConfig, read_json(training / "config.json")["experiment"], "config.json")
-    table = load_table(ROOT / "data" / "prepared" / config.dataset / "table.csv", config.task)
-    servable = method(config.method).servable(config, training / "model.safetensors")
+    data = read_data(config, ROOT / "data" / config.reads.folder)
+    test = data.test.__getitems__(list(range(len(data.test))))
+    servable = classifier(config.method).servable(config, training / "model.safetensors")
     content = path.read_bytes()
-    cases = compare(content, servable.module, table.test.rows, servable.outputs, tolerance, config.seed)
+    cases = compare(
+        content, servable.module, real_tokens(data.test, PARITY_TOKENS), servable.outputs, tolerance, config.seed
+    )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -53,16 +59,15 @@ def _contests_of(name: str, tolerance: Tolerance) -> Iterator[Contest]:
         logits: torch.Tensor = servable.module(tokens, mask)[0]
         return logits
 
-    every = torch.ones(len(table.test), 1, dtype=torch.bool)
     accuracy = {
-        "served": _accuracy(served(table.test.tokens.numpy(), every.numpy()), table),
-        "trained": _accuracy(trained(table.test.tokens, every).numpy(), table),
+        "served": _accuracy(served(test.tokens.numpy(), test.mask.numpy()), test),
+        "trained": _accuracy(trained(test.tokens, test.mask).numpy(), test),
     }
     failed = [case for case in cases if not case.passed]
     runtime = "onnxruntime-gpu" if installed("onnxruntime-gpu") else "onnxruntime"
     for batch in BATCHES:
-        rows = torch.arange(batch) % len(table.test)
-        tokens, mask = table.test.tokens[rows].contiguous(), every[rows].contiguous()
+        rows = torch.arange(batch) % len(data.test)
+        tokens, mask = test.tokens[rows].contiguous(), test.mask[rows].contiguous()
         arrays = tokens.numpy(), mask.numpy()
         yield Contest(
             f"{name}, batch {batch}",
@@ -83,8 +88,8 @@ def _contests_of(name: str, tolerance: Tolerance) -> Iterator[Contest]:
         )
 
 
-def _accuracy(logits: np.ndarray, table: Table) -> float:
-    return float((logits.argmax(axis=-1) == table.test.labels.numpy()).mean())
+def _accuracy(logits: np.ndarray, rows: TokenBatch) -> float:
+    return float((logits.argmax(axis=-1) == rows.labels.numpy()).mean())
 
 
 def _fault(failed: list[ParityCase], asked: int) -> str:

@@ -21,8 +21,12 @@ MEND = "mend it in conf/ or by --set KEY=VALUE"
 # strict: `true` and "7" are no seeds
 Seed = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+# The stage whose verdict lets the content of a folder below data/ pass.
+GATES = {"prepared": "gate_data", "features": "gate_features"}
 # One word in paths, stage addresses and MLflow names alike.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+# A folder of code.
+Source = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class Strict(BaseModel):
@@ -48,12 +52,38 @@ class DatasetConfig(Strict):
     gate: dict[str, Any] = Field(default_factory=dict)
 
 
+class ReadsConfig(Strict):
+    """Where an experiment's rows come from: a folder below data/, passed by the gate in a folder below outputs/.
+
+    `form` is one of `components.training.data.forms`: how the folder is read.
+    """
+
+    form: Name
+    folder: Annotated[str, Field(pattern=r"^(prepared|features)/[a-z0-9]+(-[a-z0-9]+)*$")]
+    gate: Annotated[str, Field(pattern=r"^gate_(data|features)/[a-z0-9]+(-[a-z0-9]+)*$")]
+
+    @model_validator(mode="after")
+    def _gate_is_that_of_the_folder(self) -> "ReadsConfig":
+        store, _, name = self.folder.partition("/")
+        if self.gate != f"{GATES[store]}/{name}":
+            raise ValueError(f"the gate of {self.folder} is {GATES[store]}/{name}, not {self.gate}")
+        return self
+
+    @property
+    def features(self) -> str | None:
+        """The name of the features that are read; None where a prepared data set is read itself."""
+        store, _, name = self.folder.partition("/")
+        return name if store == "features" else None
+
+
 class TaskConfig(Strict):
     """What is predicted from what."""
 
-    target: str
+    # a column of a table; rows of other forms have one label each, whatever it is called
+    target: str = "label"
     classes: tuple[str, ...] = Field(min_length=2)
-    features: tuple[str, ...] = Field(min_length=1)
+    # columns of a table, in physical units; rows of other forms come as they are
+    features: tuple[str, ...] = ()
     # features taken in logarithm before standardising, by the model and the baselines alike
     log_features: tuple[str, ...] = ()
     # whether each class weighs the same in the loss, of the model and of the baselines alike, however rare it is
@@ -100,17 +130,31 @@ class TrainingConfig(Strict):
 class ModelGateConfig(Strict):
     """What a trained model must show before it is evaluated or exported."""
 
-    # validation accuracy must exceed that of always answering the most frequent class by this much
-    min_margin_over_majority: float = Field(ge=0)
+    # a classifier's validation accuracy must exceed that of always answering the most frequent class by this much
+    min_margin_over_majority: float | None = Field(default=None, ge=0)
+    # an autoencoder must explain this share of the variance of validation images; that of the mean image explains none
+    min_explained: Fraction | None = None
     min_utilisation: Fraction | Literal[1] = 0.5
     min_perplexity: float = Field(default=1.5, ge=1)
     min_separation: float = Field(gt=0)
     max_identity_residual: float = Field(default=1e-5, gt=0)
 
+    @model_validator(mode="after")
+    def _one_trivial_rival(self) -> "ModelGateConfig":
+        if (self.min_margin_over_majority is None) == (self.min_explained is None):
+            raise ValueError(
+                "a model is measured against one trivial rival: give min_margin_over_majority for a classifier, or "
+                "min_explained for an autoencoder"
+            )
+        return self
+
 
 class ExportConfig(Strict):
-    """The ONNX form of a model and how close to the trained one it must be."""
+    """The ONNX form of an experiment's model and how close to the trained one it must be."""
 
+    # those of the experiment: the code and the rows that the export depends on
+    source: Source
+    reads: ReadsConfig
     opset: int = Field(default=20, ge=18, le=26)
     absolute_tolerance: float = Field(default=1e-4, gt=0)
     relative_tolerance: float = Field(default=1e-4, gt=0)
@@ -123,8 +167,9 @@ class TrainConfig(Strict):
 
     method: Name
     # the family's folder under components/methods and components/training: the code that this experiment depends on
-    source: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    source: Source
     dataset: Name
+    reads: ReadsConfig
     seed: Seed
     task: TaskConfig
     model: dict[str, Any]
@@ -132,10 +177,9 @@ class TrainConfig(Strict):
 
 
 class ExperimentConfig(TrainConfig):
-    """One training run and everything downstream of it."""
+    """One training run and the gate that judges it."""
 
     gate: ModelGateConfig
-    export: ExportConfig
 
 
 class Config(Strict):
@@ -146,6 +190,8 @@ class Config(Strict):
     # token features by frozen encoders, checked by `components.datasets.features.config`
     features: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     experiments: dict[Name, ExperimentConfig] = Field(min_length=1)
+    # which of the experiments are deployed, and how
+    exports: dict[Name, ExportConfig] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _every_experiment_has_its_dataset(self) -> "Config":
@@ -155,6 +201,27 @@ class Config(Strict):
                     f"experiment {name!r} reads dataset {experiment.dataset!r}, "
                     f"but this scale has {sorted(self.datasets)}"
                 )
+            read = experiment.reads.features
+            if read is None and experiment.reads.folder != f"prepared/{experiment.dataset}":
+                raise ValueError(
+                    f"experiment {name!r} is of dataset {experiment.dataset!r} and reads {experiment.reads.folder!r}; "
+                    f"write prepared/{experiment.dataset}, or features of it"
+                )
+            if read is not None and self.features.get(read, {}).get("dataset") != experiment.dataset:
+                raise ValueError(
+                    f"experiment {name!r} reads features {read!r}, and this scale has no such features of "
+                    f"{experiment.dataset!r}; it has: {', '.join(sorted(self.features)) or 'none'}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _exports_are_of_experiments(self) -> "Config":
+        for name, export in self.exports.items():
+            experiment = self.experiments.get(name)
+            if experiment is None:
+                raise ValueError(f"exports name {name!r}, which is not among the experiments")
+            if (export.source, export.reads) != (experiment.source, experiment.reads):
+                raise ValueError(f"exports.{name} has another source, or reads other rows, than its experiment")
         return self
 
     def dataset(self, name: str) -> DatasetConfig:

@@ -16,7 +16,7 @@ from pipelines.runner import StageResult
 
 VERDICT_STYLES = {"passed": "green", "refused": "bold red", "no report": "yellow"}
 # What a reader looks for first; the others follow in alphabetical order.
-LEADING_METRICS = ("accuracy", "macro_f1", "nmi", "ari")
+LEADING_METRICS = ("accuracy", "macro_f1", "nmi", "ari", "pixel_error", "explained", "utilisation", "perplexity")
 MAX_METRICS = 12
 
 

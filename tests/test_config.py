@@ -23,6 +23,9 @@ SCALES = sorted(path.stem for path in (ROOT / "conf" / "scale").glob("*.yaml"))
 Content = dict[str, Any]
 
 
+READS = {"form": "table", "folder": "prepared/orbits", "gate": "gate_data/orbits"}
+
+
 def small() -> Content:
     """A whole configuration with one data set and one experiment, every field that has no default filled in."""
     return {
@@ -46,6 +49,7 @@ def small() -> Content:
                 "method": "ddcl-readout",
                 "source": "ddcl",
                 "dataset": "orbits",
+                "reads": dict(READS),
                 "seed": 2,
                 "task": {"target": "kind", "classes": ["A", "B"], "features": ["x", "y"]},
                 "model": {
@@ -58,9 +62,9 @@ def small() -> Content:
                 },
                 "training": {"epochs": 1, "batch_size": 2, "learning_rate": 0.1},
                 "gate": {"min_margin_over_majority": 0.0, "min_separation": 0.1},
-                "export": {},
             }
         },
+        "exports": {"kinds": {"source": "ddcl", "reads": dict(READS)}},
     }
 
 
@@ -102,7 +106,8 @@ def test_a_whole_configuration_is_read(tmp_path: Path) -> None:
         "experiments.kinds.task",
         "experiments.kinds.training",
         "experiments.kinds.gate",
-        "experiments.kinds.export",
+        "experiments.kinds.reads",
+        "exports.kinds",
     ],
 )
 def test_a_key_that_does_not_exist_is_refused_everywhere(section: str, tmp_path: Path) -> None:
@@ -201,10 +206,9 @@ FAULTS = [
     ("experiments.kinds.training.schedule", "linear", "'constant' or 'cosine'"),
     ("experiments.kinds.training.accelerator", "tpu", "'auto', 'cpu' or 'gpu'"),
     ("experiments.kinds.gate.min_margin_over_majority", -0.1, "greater than or equal to 0"),
-    ("experiments.kinds.export.opset", 12, "greater than or equal to 18"),
-    ("experiments.kinds.export.max_batch", 8, "greater than or equal to 32"),
+    ("exports.kinds.opset", 12, "greater than or equal to 18"),
+    ("exports.kinds.max_batch", 8, "greater than or equal to 32"),
     ("experiments.kinds.task.classes", ["A"], "at least 2 items"),
-    ("experiments.kinds.task.features", [], "at least 1 item"),
     ("scale", "huge", "'tiny', 'quick', 'cpu' or 'paper'"),
     ("datasets", {}, "at least 1 item"),
     ("experiments", {}, "at least 1 item"),
@@ -304,7 +308,7 @@ def test_an_entry_that_does_not_exist_is_refused_with_those_that_do(
 
 
 def test_a_method_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no method 'k-means'; the methods are: ddcl-readout"):
+    with pytest.raises(ConfigError, match="no method 'k-means'; the methods are: ddcl-readout, ddcl-vq"):
         check_methods(load(changed("experiments.kinds.method", "k-means"), tmp_path))
 
 
@@ -316,7 +320,7 @@ def test_sections_cannot_be_changed_once_read(tmp_path: Path) -> None:
 
 def test_an_experiment_is_a_training_run_and_more() -> None:
     """The train stage is declared the fields of TrainConfig, so that a gate's threshold does not train anew."""
-    assert set(ExperimentConfig.model_fields) - set(TrainConfig.model_fields) == {"gate", "export"}
+    assert set(ExperimentConfig.model_fields) - set(TrainConfig.model_fields) == {"gate"}
 
 
 def composed(scale: str, folder: Path) -> Path:

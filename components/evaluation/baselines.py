@@ -15,8 +15,6 @@ from components.errors import DataError
 from components.evaluation.metrics import Indices, indices, majority_mapping
 
 Features = NDArray[np.float64]
-# Fitted by the caller on the training rows; the same for every baseline and for the model.
-Scaler = Callable[[Features], Features]
 
 KMEANS_RESTARTS = 10
 LOGISTIC_ITERATIONS = 5000
@@ -24,7 +22,7 @@ LOGISTIC_ITERATIONS = 5000
 
 @dataclass(frozen=True)
 class BaselineData:
-    """Training rows (N, F) with labels (N,), and the rows (M, F) to answer for, before scaling.
+    """Training rows (N, F) with labels (N,), and the rows (M, F) to answer for, scaled as the model scales them.
 
     num_clusters is the model's number of prototypes, so that a clustering baseline has the same budget.
     """
@@ -35,7 +33,6 @@ class BaselineData:
     num_classes: int
     num_clusters: int
     seed: int
-    scaler: Scaler
     # whether each class weighs the same in a loss, however rare it is, as it does for the model
     balanced: bool = False
 
@@ -57,7 +54,6 @@ def baseline_data(
     num_classes: int,
     num_clusters: int,
     seed: int,
-    scaler: Scaler,
     balanced: bool = False,
 ) -> BaselineData:
     """Checked arrays. Raises DataError for rows that do not fit each other, are absent, or are not finite."""
@@ -69,7 +65,7 @@ def baseline_data(
             f"training features {train.shape}, training labels ({len(labels)},) and test features {test.shape} do not "
             "fit; allowed is one label a row and the same columns on both sides; take all three from one table"
         )
-    return BaselineData(train, labels, test, num_classes, num_clusters, seed, scaler, balanced)
+    return BaselineData(train, labels, test, num_classes, num_clusters, seed, balanced)
 
 
 def run_baselines(data: BaselineData) -> dict[str, BaselineResult]:
@@ -105,10 +101,10 @@ def logistic_regression(data: BaselineData) -> BaselineResult:
     model = LogisticRegression(C=1.0, class_weight=weighting, max_iter=LOGISTIC_ITERATIONS, random_state=data.seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(data.scaler(data.train_features), data.train_labels)
+        model.fit(data.train_features, data.train_labels)
     converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     state = "converged" if converged else f"NOT converged after {LOGISTIC_ITERATIONS} iterations"
-    predictions = np.asarray(model.predict(data.scaler(data.test_features)), dtype=np.int64)
+    predictions = np.asarray(model.predict(data.test_features), dtype=np.int64)
     weights = "classes weighted alike" if data.balanced else "rows weighted alike"
     return BaselineResult(predictions, f"L2 penalty, C = 1, scaled features, {weights}, {state}")
 
@@ -117,7 +113,7 @@ def kmeans(data: BaselineData) -> BaselineResult:
     """k-means with k-means++ seeds on scaled features, each cluster named by the majority of its training rows."""
     from sklearn.cluster import KMeans
 
-    scaled = data.scaler(data.train_features)
+    scaled = data.train_features
     distinct = len(np.unique(scaled, axis=0))
     if distinct < data.num_clusters:
         raise DataError(
@@ -133,7 +129,7 @@ def kmeans(data: BaselineData) -> BaselineResult:
     )
     train_clusters = np.asarray(model.fit_predict(scaled), dtype=np.int64)
     mapping = majority_mapping(train_clusters, data.train_labels, data.num_clusters, data.num_classes)
-    clusters = np.asarray(model.predict(data.scaler(data.test_features)), dtype=np.int64)
+    clusters = np.asarray(model.predict(data.test_features), dtype=np.int64)
     note = (
         f"{data.num_clusters} clusters, k-means++ seeds, best of {KMEANS_RESTARTS} starts, scaled features, "
         "clusters named by majority vote on the training rows"

@@ -102,15 +102,15 @@ def plot_separation(
 ) -> None:
     """Distances between prototypes (least, mean) above, temperature below, over training steps; each (S,)."""
     series = {"least distance": minimum, "mean distance": mean}
-    at, upper = _series(steps, series)
-    _, lower = _series(steps, {"temperature": temperature})
+    at, upper = series_at(steps, series)
+    _, lower = series_at(steps, {"temperature": temperature})
 
     def draw(figure: "Figure") -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-        _lines(above, at, upper)
+        lines(above, at, upper)
         above.set(ylabel="distance between prototypes", title=title or "Prototype separation and temperature")
         above.set_ylim(bottom=0.0)
-        _lines(below, at, lower, first_colour=5)
+        lines(below, at, lower, first_colour=5)
         below.set(ylabel="temperature", xlabel="step")
 
     save(draw, (7.2, 5.0), path)
@@ -120,22 +120,22 @@ def plot_training(
     steps: ArrayLike, losses: Mapping[str, ArrayLike], scores: Mapping[str, ArrayLike], path: Path, title: str = ""
 ) -> None:
     """Losses above (logarithmic where all are positive), scores in [0, 1] below, over training steps; each (S,)."""
-    at, upper = _series(steps, losses)
-    _, lower = _series(steps, scores)
+    at, upper = series_at(steps, losses)
+    _, lower = series_at(steps, scores)
 
     def draw(figure: "Figure") -> None:
         above, below = figure.subplots(2, 1, sharex=True)
-        _lines(above, at, upper)
+        lines(above, at, upper)
         if all((values > 0).all() for values in upper.values()):
             above.set_yscale("log")
         above.set(ylabel="loss", title=title or "Training")
-        _lines(below, at, lower)
+        lines(below, at, lower)
         below.set(ylabel="score", xlabel="step", ylim=(0.0, 1.02))
 
     save(draw, (7.2, 5.4), path)
 
 
-def _lines(axes: "Axes", steps: Numbers, series: Mapping[str, Numbers], first_colour: int = 0) -> None:
+def lines(axes: "Axes", steps: Numbers, series: Mapping[str, Numbers], first_colour: int = 0) -> None:
     styles = ("-", "--", "-.", ":")
     # a single point has no line to show
     marker = "o" if len(steps) == 1 else ""
@@ -162,7 +162,7 @@ def save(draw: Callable[["Figure"], Any], size: tuple[float, float], path: Path)
     write_bytes(path, buffer.getvalue())
 
 
-def _series(steps: ArrayLike, series: Mapping[str, ArrayLike]) -> tuple[Numbers, dict[str, Numbers]]:
+def series_at(steps: ArrayLike, series: Mapping[str, ArrayLike]) -> tuple[Numbers, dict[str, Numbers]]:
     at = _numbers(steps, "steps")
     arrays = {name: _numbers(values, name) for name, values in series.items()}
     wrong = {name: values.shape for name, values in arrays.items() if values.shape != at.shape or at.ndim != 1}

@@ -13,12 +13,10 @@ def model_card(
     task: TaskConfig,
     fields: Sequence[Mapping[str, Any]],
     data: Mapping[str, Any],
+    width: int,
     validation: Mapping[str, float],
 ) -> str:
     """The card as Markdown. It says nothing of times or machines, so the same model has the same card."""
-    inputs = [
-        f"| {field['name']} | {field['unit']} | {field['minimum']:g} to {field['maximum']:g} |" for field in fields
-    ]
     scores = [f"| {metric} | {value:.4f} |" for metric, value in sorted(validation.items())]
     lines = [
         f"# {name}",
@@ -27,13 +25,7 @@ def model_card(
         "",
         "## Inputs",
         "",
-        "`tokens` (batch, tokens, features) in physical units; `mask` (batch, tokens), true for real tokens. An object",
-        "is a bag of element sets: a catalogue row is one token. Scaling is part of the model. A sequence without a",
-        "real token is answered with the bias of the classifier, which is no statement about anything.",
-        "",
-        "| feature | unit | range |",
-        "|---|---|---|",
-        *inputs,
+        *(_table_inputs(fields) if fields else _feature_inputs(data, width)),
         "",
         "## Outputs",
         "",
@@ -42,7 +34,7 @@ def model_card(
         "",
         "## Data",
         "",
-        f"{data.get('title', data['entry'])}: {data['rows']} rows. Licence: {data['licence']}.",
+        _data(data),
         *([str(data["note"])] if data.get("note") else []),
         "",
         "## Measured on the validation split",
@@ -57,3 +49,34 @@ def model_card(
         "",
     ]
     return "\n".join(lines)
+
+
+_MASK = (
+    "`mask` (batch, tokens), true for real tokens. Scaling is part of the model. A sequence without a real token is "
+    "answered with the bias of the classifier, which is no statement about anything."
+)
+
+
+def _table_inputs(fields: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        "`tokens` (batch, tokens, features) in physical units; an object is a bag of element sets: a catalogue row is",
+        f"one token. {_MASK}",
+        "",
+        "| feature | unit | range |",
+        "|---|---|---|",
+        *(f"| {field['name']} | {field['unit']} | {field['minimum']:g} to {field['maximum']:g} |" for field in fields),
+    ]
+
+
+def _feature_inputs(data: Mapping[str, Any], width: int) -> list[str]:
+    longest = data["compute"]["max_tokens"]
+    return [
+        f"`tokens` (batch, tokens, {width}): hidden states of the frozen encoder `{data['encoder']}` (layer "
+        f"{data['layer']}), special tokens included, of texts cut at {longest} tokens. {_MASK}",
+    ]
+
+
+def _data(data: Mapping[str, Any]) -> str:
+    if "encoder" in data:
+        return f"Token features of `{data['dataset']}`: {data['tokens']} tokens of {data['rows']} rows."
+    return f"{data.get('title', data['entry'])}: {data['rows']} rows. Licence: {data['licence']}."

@@ -20,11 +20,11 @@ DIVERSITY = "validation/diversity"
 UTILISATION = "prototypes/utilisation"
 PERPLEXITY = "prototypes/perplexity"
 SEPARATION = "prototypes/separation_min"
+EXPLAINED = "validation/explained"
+# of every model, and besides of one that is measured against the rival of the key
 REQUIRED = (
     WEIGHTS,
     NONFINITE_WEIGHTS,
-    ACCURACY,
-    MAJORITY_ACCURACY,
     LOSS,
     RECONSTRUCTION,
     DIVERSITY,
@@ -32,6 +32,10 @@ REQUIRED = (
     PERPLEXITY,
     SEPARATION,
 )
+REQUIRED_FOR: Mapping[str, tuple[str, ...]] = {
+    "min_margin_over_majority": (ACCURACY, MAJORITY_ACCURACY),
+    "min_explained": (EXPLAINED,),
+}
 
 _TRAIN_AGAIN = "train longer, with another learning rate, or look at the training curves"
 _SPREAD = "lower the timescale_ratio or the final temperature, or use fewer prototypes"
@@ -40,8 +44,8 @@ Metrics = Mapping[str, float]
 
 
 def gate_model(metrics: Metrics, options: ModelGateConfig, *, subject: str = "model") -> GateReport:
-    """Report on `metrics`, a mapping with at least the names in `REQUIRED`; every further value must be finite too."""
-    present = _present(metrics)
+    """Report on `metrics`, a mapping with at least `required(options)`; every further value must be finite too."""
+    present = _present(metrics, required(options))
     checks = [present]
     # what cannot be read must not be compared: NaN compares false both ways
     if present.passed:
@@ -51,11 +55,17 @@ def gate_model(metrics: Metrics, options: ModelGateConfig, *, subject: str = "mo
     return GateReport("model", subject, tuple(checks))
 
 
-def _present(metrics: Metrics) -> Check:
-    absent = [name for name in REQUIRED if name not in metrics]
+def required(options: ModelGateConfig) -> tuple[str, ...]:
+    """The names without which nothing is judged."""
+    rivals = (names for rival, names in REQUIRED_FOR.items() if getattr(options, rival) is not None)
+    return (*REQUIRED, *(name for names in rivals for name in names))
+
+
+def _present(metrics: Metrics, names: tuple[str, ...]) -> Check:
+    absent = [name for name in names if name not in metrics]
     observed = f"no {', '.join(absent)}" if absent else f"{len(metrics)} metrics"
     mend = "run the training stage again; its record must hold these names" if absent else ""
-    return Check("metrics/present", not absent, observed, f"a value for each of {', '.join(REQUIRED)}", "", mend)
+    return Check("metrics/present", not absent, observed, f"a value for each of {', '.join(names)}", "", mend)
 
 
 def _finite(metrics: Metrics) -> Check:
@@ -83,14 +93,27 @@ def _weights_finite(metrics: Metrics, _: ModelGateConfig) -> Check:
     )
 
 
-def _beats_majority(metrics: Metrics, options: ModelGateConfig) -> Check:
-    score, trivial, margin = metrics[ACCURACY], metrics[MAJORITY_ACCURACY], options.min_margin_over_majority
+def _beats_rival(metrics: Metrics, options: ModelGateConfig) -> Check:
+    if options.min_margin_over_majority is not None:
+        return _beats_majority(metrics, options.min_margin_over_majority)
+    # the configuration asks for one of the two
+    return _explains(metrics, float(options.min_explained or 0.0))
+
+
+def _beats_majority(metrics: Metrics, margin: float) -> Check:
+    score, trivial = metrics[ACCURACY], metrics[MAJORITY_ACCURACY]
     expected = (
         f"at least {trivial + margin:.4f}: always answering the most frequent class, {trivial:.4f}, and {margin:g}"
     )
     # with a margin of zero an equal score would pass, and a model that learnt nothing has exactly that
     passed = score > trivial and score - trivial >= margin
     return _judged("learning/beats_majority", passed, score, expected, _TRAIN_AGAIN)
+
+
+def _explains(metrics: Metrics, least: float) -> Check:
+    explained = metrics[EXPLAINED]
+    expected = f"at least {least:g} of the variance of the images; always answering the mean image explains nothing"
+    return _judged("learning/explains", least <= explained <= 1, explained, expected, _TRAIN_AGAIN)
 
 
 def _identity(metrics: Metrics, options: ModelGateConfig) -> Check:
@@ -133,7 +156,7 @@ def _judged(name: str, passed: bool, observed: float, expected: str, mend: str) 
 CHECKS: tuple[Callable[[Metrics, ModelGateConfig], Check], ...] = (
     _weights_exist,
     _weights_finite,
-    _beats_majority,
+    _beats_rival,
     _identity,
     _terms_signed,
     _utilisation,

@@ -10,8 +10,9 @@ from components.stages.execution import Context
 from components.tracking.records import RunRecord, new_record
 
 
-def prepared_table(context: Context, dataset: str) -> Path:
-    return context.input(f"data/prepared/{dataset}/table.csv")
+def read_folder(context: Context, config: TrainConfig) -> Path:
+    """The folder with the rows of the experiment."""
+    return context.input(f"data/{config.reads.folder}")
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,12 @@ def run_digest(context: Context) -> str:
     return digest_of(context.identity)
 
 
-def dataset_reference(context: Context, dataset: str, role: str) -> dict[str, str]:
-    """A data set as a run record names it: by the digest of its files."""
-    summary = read_json(context.input(f"data/prepared/{dataset}/summary.json"))
-    manifest = read_json(context.input(f"data/prepared/{dataset}/manifest.json"))
-    return {"name": summary.get("entry", dataset), "digest": digest_of(manifest["outputs"]), "context": role}
+def dataset_reference(context: Context, config: TrainConfig, role: str) -> dict[str, str]:
+    """The data of an experiment as a run record names them: by the digest of their files."""
+    folder = read_folder(context, config)
+    manifest = read_json(folder / "manifest.json")
+    name = read_json(folder / "summary.json").get("entry", config.reads.features or config.dataset)
+    return {"name": name, "digest": digest_of(manifest["outputs"]), "context": role}
 
 
 def record_for(context: Context, run: TrainedRun, **fields: Any) -> RunRecord:

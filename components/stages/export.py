@@ -1,11 +1,16 @@
 """export: the trained model as an ONNX bundle, with all that a server and its reader need."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.config import ExportConfig
 from components.files import read_json
-from components.stages.artifacts import TrainedRun, dataset_reference, prepared_table, record_for, trained_run
+from components.stages.artifacts import TrainedRun, dataset_reference, read_folder, record_for, trained_run
 from components.stages.execution import Context
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.training.data.batches import Rows, TokenBatch
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 
@@ -17,17 +22,18 @@ def run(context: Context) -> None:
     from components.export.card import model_card
     from components.export.onnx import export_onnx
     from components.tracking.records import write_record
-    from components.training.core.tables import load_table
-    from components.training.registry import method
+    from components.training.data.forms import read_data
+    from components.training.registry import classifier
 
     trained = trained_run(context)
     task = trained.config.task
-    config = context.section(ExportConfig, f"experiments.{context.name}.export")
-    family = method(trained.config.method)
+    config = context.section(ExportConfig, f"exports.{context.name}")
+    family = classifier(trained.config.method)
     servable = family.servable(trained.config, trained.weights)
-    table = load_table(prepared_table(context, trained.config.dataset), task)
+    folder = read_folder(context, trained.config)
+    data = read_data(trained.config, folder)
     # traced with real rows; two of each axis, because a size of one would be taken for a constant
-    tokens = table.train.rows[:4].reshape(2, 2, -1)
+    tokens = real_tokens(data.train, 4).reshape(2, 2, -1)
     model = export_onnx(
         servable.module,
         (tokens, torch.ones(2, 2, dtype=torch.bool)),
@@ -37,10 +43,9 @@ def run(context: Context) -> None:
         max_tokens=config.max_tokens,
         opset=config.opset,
     )
-    columns = read_json(context.input(f"data/prepared/{trained.config.dataset}/columns.json"))
-    summary = read_json(context.input(f"data/prepared/{trained.config.dataset}/summary.json"))
+    summary = read_json(folder / "summary.json")
+    columns = read_json(folder / "columns.json") if task.features else {}
     fields = [{"name": name, **columns[name]} for name in task.features]
-    data = dataset_reference(context, trained.config.dataset, "train")
     write_bundle(
         context.folder / "bundle",
         name=context.name,
@@ -51,8 +56,8 @@ def run(context: Context) -> None:
                     "name": "tokens",
                     "datatype": "FP32",
                     "shape": [-1, -1, servable.num_features],
-                    "fields": fields,
-                    "example": [float(f"{value:.6g}") for value in table.test.rows[0].tolist()],
+                    **({"fields": fields} if fields else {}),
+                    "example": [float(f"{value:.6g}") for value in real_tokens(data.test, 1)[0].tolist()],
                 },
                 {"name": "mask", "datatype": "BOOL", "shape": [-1, -1], "optional": True},
             ],
@@ -67,7 +72,7 @@ def run(context: Context) -> None:
             },
         },
         labels=task.classes,
-        prototypes=family.describe(trained.config, trained.weights, table),
+        prototypes=family.describe(trained.config, trained.weights, data.train),
         preprocessing=family.preprocessing(trained.config, trained.weights),
         model_card=model_card(
             name=context.name,
@@ -75,9 +80,14 @@ def run(context: Context) -> None:
             task=task,
             fields=fields,
             data=summary,
+            width=servable.num_features,
             validation=_validation_metrics(trained),
         ),
-        lineage={"digest": trained.digest, "data": data, "scale": trained.scale},
+        lineage={
+            "digest": trained.digest,
+            "data": dataset_reference(context, trained.config, "train"),
+            "scale": trained.scale,
+        },
     )
     record = record_for(
         context,
@@ -86,6 +96,18 @@ def run(context: Context) -> None:
         artifacts=["bundle"],
     )
     write_record(context.folder, record)
+
+
+def real_tokens(rows: "Rows[TokenBatch]", count: int) -> "Tensor":
+    """The first `count` valid tokens (count, F) of a split."""
+    import torch
+
+    found: list[Tensor] = []
+    for batch in rows.in_order(count):
+        found.append(batch.tokens[batch.mask])
+        if sum(map(len, found)) >= count:
+            break
+    return torch.cat(found)[:count]
 
 
 def _validation_metrics(trained: TrainedRun) -> dict[str, Any]:

@@ -3,20 +3,24 @@
 from components.config import ExportConfig
 from components.errors import BundleError
 from components.quality.core.report import Check, GateReport
-from components.stages.artifacts import prepared_table, record_for, trained_run
+from components.stages.artifacts import read_folder, record_for, trained_run
 from components.stages.execution import Context
+from components.stages.export import real_tokens
 from components.stages.gating import conclude_gate
+
+# Real tokens that parity cases are made of.
+PARITY_TOKENS = 2048
 
 
 def run(context: Context) -> None:
     from components.export.bundle import verify_bundle
     from components.export.parity import Tolerance, compare
     from components.tracking.records import BUNDLE_TAG, bundle_digest, write_record
-    from components.training.core.tables import load_table
-    from components.training.registry import method
+    from components.training.data.forms import read_data
+    from components.training.registry import classifier
 
     trained = trained_run(context)
-    config = context.section(ExportConfig, f"experiments.{context.name}.export")
+    config = context.section(ExportConfig, f"exports.{context.name}")
     bundle = context.input(f"outputs/export/{context.name}/bundle")
     subject = f"bundle {context.name}"
     mend = "run the export stage again; if it persists, the exporter and the model disagree"
@@ -25,12 +29,12 @@ def run(context: Context) -> None:
     except BundleError as error:
         whole = Check("bundle/whole", False, str(error), "every file is the one the manifest names", mend=mend)
         conclude_gate(context, GateReport("export", subject, (whole,)))
-    servable = method(trained.config.method).servable(trained.config, trained.weights)
-    table = load_table(prepared_table(context, trained.config.dataset), trained.config.task)
+    servable = classifier(trained.config.method).servable(trained.config, trained.weights)
+    data = read_data(trained.config, read_folder(context, trained.config))
     cases = compare(
         (bundle / "model.onnx").read_bytes(),
         servable.module,
-        table.test.rows,
+        real_tokens(data.test, PARITY_TOKENS),
         servable.outputs,
         Tolerance(config.absolute_tolerance, config.relative_tolerance),
         trained.config.seed,

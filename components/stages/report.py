@@ -41,6 +41,7 @@ def write_report(root: Path) -> Path:
                 "earlier": _is_earlier(root, name, experiment, config.scale),
                 "task": experiment.task,
                 "method": experiment.method,
+                "reads": experiment.reads,
                 "seed": experiment.seed,
             }
             for name, experiment in config.experiments.items()
@@ -85,7 +86,8 @@ def _experiment(root: Path, name: str) -> dict[str, Any]:
         "gates": {gate: _if_there(root / "outputs" / gate / name / "report.json") for gate in GATES},
         "manifest": _if_there(root / "outputs" / "train" / name / "manifest.json"),
         "record": _if_there(root / "outputs" / "train" / name / "record.json"),
-        "prototypes": _if_there(root / "outputs" / "export" / name / "bundle" / "prototypes.json"),
+        "prototypes": _if_there(evaluated / "prototypes.json"),
+        "explanations": _if_there(evaluated / "explanations.json"),
     }
 
 

@@ -4,11 +4,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from components.config import TrainConfig
 from components.files import write_json
-from components.stages.artifacts import dataset_reference, prepared_table, run_digest
+from components.stages.artifacts import dataset_reference, read_folder, run_digest
 from components.stages.execution import Context
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from components.tracking.records import Scalar
     from components.tracking.runs import RunIdentity
     from components.training.core.module import TrainableModule
-    from components.training.core.tables import Table
     from components.training.core.trainer import FitResult
+    from components.training.data.batches import TrainingData
 
     OpenLive = Callable[[RunIdentity, Mapping[str, Scalar]], LiveRun]
 
@@ -29,7 +29,7 @@ class Trained:
     """A training that came to its end: what it ran on, and how it went."""
 
     config: TrainConfig
-    table: "Table"
+    data: "TrainingData[Any]"
     module: "TrainableModule"
     result: "FitResult"
 
@@ -58,21 +58,22 @@ def train(context: Context, digest: str, open_live: "OpenLive", seconds: float |
 
     from components.tracking.records import new_record, short_parameters, write_history, write_record
     from components.tracking.runs import RunIdentity
-    from components.training.core.tables import load_table, majority_accuracy
     from components.training.core.trainer import fit
+    from components.training.data.batches import majority_accuracy
+    from components.training.data.forms import read_data
     from components.training.registry import method
 
     config = context.section(TrainConfig, f"experiments.{context.name}")
     scale = context.values("scale")
     trainer = method(config.method)
     trainer.check(config)
-    table = load_table(prepared_table(context, config.dataset), config.task)
-    module = trainer.untrained(config, table)
+    data = read_data(config, read_folder(context, config))
+    module = trainer.untrained(config, data)
     resolved = {"experiment": config.model_dump(mode="json"), "scale": scale}
     parameters, _ = short_parameters(resolved["experiment"])
     identity = RunIdentity(context.name, config.method, config.dataset, scale, digest)
     with open_live(identity, parameters) as live:
-        result = fit(module, table, config, checkpoint_path(context.root, digest), live.log, seconds)
+        result = fit(module, data, config, checkpoint_path(context.root, digest), live.log, seconds)
     context.note(
         device=result.device.accelerator,
         device_reason=result.device.reason,
@@ -95,13 +96,13 @@ def train(context: Context, digest: str, open_live: "OpenLive", seconds: float |
         parameters=parameters,
         metrics={
             **result.history[-1]["metrics"],
-            "train/rows": float(len(table.train)),
+            "train/rows": float(len(data.train)),
             # what the model gate measures learning against
-            "validation/majority_accuracy": majority_accuracy(table),
+            "validation/majority_accuracy": majority_accuracy(data),
         },
         history=history,
         artifacts=["config.json"],
-        datasets=[dataset_reference(context, config.dataset, "train")],
+        datasets=[dataset_reference(context, config, "train")],
     )
     write_record(context.folder, record)
-    return Trained(config, table, module, result)
+    return Trained(config, data, module, result)

@@ -16,7 +16,7 @@ import yaml
 from components.errors import UsageError
 from components.stages.execution import Declaration
 
-_PLACE = re.compile(r"\$\{(key|item\.[a-z_]+)\}")
+_PLACE = re.compile(r"\$\{(key|item\.[a-z_.]+)\}")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class Templates:
         item = params[section][name]
 
         def filled(text: str) -> str:
-            return _PLACE.sub(lambda found: name if found[1] == "key" else str(item[found[1][len("item.") :]]), text)
+            return _PLACE.sub(
+                lambda found: name if found[1] == "key" else str(_value(item, found[1][len("item.") :], address)), text
+            )
 
         body = template["do"]
         parameters: dict[str, Any] = {}

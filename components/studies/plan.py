@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.config import MEND, Config, TrainConfig, validated
+from components.config import MEND, Config, ReadsConfig, TrainConfig, validated
 from components.datasets.core.catalogue import load_catalogue
+from components.datasets.features.config import FeaturesConfig
 from components.datasets.registry import check_datasets, kind_named
 from components.errors import ConfigError
 from components.files import digest_of
@@ -105,8 +106,9 @@ def resolved(root: Path, params: Mapping[str, Any], experiment: str) -> dict[str
     reduced = config.model_copy(
         update={
             "datasets": {chosen.dataset: config.dataset(chosen.dataset)},
-            "features": {},
+            "features": {name: config.features[name] for name in [chosen.reads.features] if name is not None},
             "experiments": {experiment: chosen},
+            "exports": {},
         }
     )
     check_datasets(reduced, load_catalogue(root))
@@ -126,7 +128,12 @@ def run_settings(params: Mapping[str, Any], experiment: str) -> dict[str, Any]:
     for part, options in (("prepare", kind.PrepareOptions), ("gate", kind.GateOptions)):
         filled: Any = validated(options, dataset[part], f"datasets.{name}.{part}")
         dataset[part] = filled.model_dump(mode="json")
-    return {**flattened(fields), **flattened(dataset, f"datasets.{name}.")}
+    settings = {**flattened(fields), **flattened(dataset, f"datasets.{name}.")}
+    read = ReadsConfig.model_validate(section["reads"]).features
+    if read is not None:
+        of_features = validated(FeaturesConfig, params["features"][read], f"features.{read}")
+        settings |= flattened(of_features.model_dump(mode="json"), f"features.{read}.")
+    return settings
 
 
 def _configured(

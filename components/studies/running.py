@@ -17,7 +17,7 @@ from components.errors import QuintetError, RecordError
 from components.files import digest_of, files_below, read_json, replacing_folder, sha256_file, write_json
 from components.stages.artifacts import dataset_reference
 from components.stages.execution import Context, git_commit, one_line, package_versions
-from components.stages.scoring import score
+from components.stages.scoring import scoring_of
 from components.stages.train import WEIGHTS_NAME, Trained, checkpoint_path, train
 from components.studies.inputs import Inputs
 from components.studies.plan import FORMAT, Run, run_digest
@@ -151,11 +151,10 @@ def _require_digest(inputs: Inputs, run: Run, experiment: str) -> None:
 def _write_result(context: Context, run: Run, trained: Trained, folder: Path) -> None:
     from components.tracking.records import read_record, write_record
     from components.training.core.costs import network_costs
-    from components.training.registry import method
 
     config: TrainConfig = trained.config
     weights = context.folder / WEIGHTS_NAME
-    scored = score(method(config.method), config, weights, trained.table)
+    scored = scoring_of(config).score(config, weights, trained.data)
     (folder / "evaluate").mkdir()
     record = read_record(context.folder / "record.json")
     scores = record.model_copy(
@@ -165,11 +164,11 @@ def _write_result(context: Context, run: Run, trained: Trained, folder: Path) ->
             "metrics": scored.metrics,
             "history": None,
             "artifacts": [],
-            "datasets": [type(record.datasets[0])(**dataset_reference(context, config.dataset, "test"))],
+            "datasets": [type(record.datasets[0])(**dataset_reference(context, config, "test"))],
         }
     )
     write_record(folder / "evaluate", scores)
-    costs = network_costs(trained.module.network, trained.table.train.tokens[:1])
+    costs = network_costs(trained.module.network, trained.data.train.__getitems__([0]))
     metrics = {**record.metrics, **scores.metrics}
     result: dict[str, Any] = {
         "format": FORMAT,
@@ -186,7 +185,7 @@ def _write_result(context: Context, run: Run, trained: Trained, folder: Path) ->
             "multiply_adds": costs.multiply_adds,
             "steps": trained.result.steps,
             "epochs": config.training.epochs,
-            "rows": len(trained.table.train),
+            "rows": len(trained.data.train),
         },
         "data_order": trained.result.data_order,
         "output": digest_of([sha256_file(weights), trained.result.history, metrics]),

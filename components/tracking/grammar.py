@@ -12,6 +12,7 @@ METRIC_PREFIXES = {
     "test": "on the test rows, once, after training",
     "baseline": "the same measure for simpler systems, as baseline/SYSTEM/MEASURE",
     "prototypes": "health of the prototypes: use, separation, and the parts of the loss",
+    "stability": "what foretells a collapse: curvature, Lyapunov function, trend of the separation, verdict",
     "weights": "facts of the trained weights",
     "parity": "how far the ONNX model's answers are from the trained model's",
     "export": "facts of the exported model",

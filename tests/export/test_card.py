@@ -28,6 +28,7 @@ def card(**changes: Any) -> str:
         "task": TASK,
         "fields": FIELDS,
         "data": DATA,
+        "width": 2,
         "validation": {"validation/loss": 0.5, "validation/accuracy": 0.98765},
     }
     return model_card(**{**fields, **changes})
@@ -91,3 +92,13 @@ def test_tables_have_one_row_a_line_and_no_loose_end() -> None:
     assert all(line.endswith("|") for line in lines if line.startswith("|"))
     assert card().endswith("\n")
     assert not any(line != line.rstrip() for line in lines)
+
+
+def test_features_of_an_encoder_are_told_by_the_encoder() -> None:
+    encoder = {"encoder": "minilm-l6", "layer": -1, "compute": {"max_tokens": 48}}
+    data = {**encoder, "dataset": "reviews", "tokens": 345, "rows": 12}
+    text = card(fields=[], data=data, width=384)
+    assert "(batch, tokens, 384): hidden states of the frozen encoder `minilm-l6` (layer -1)" in section(text, "Inputs")
+    assert "cut at 48 tokens" in section(text, "Inputs")
+    assert "physical units" not in text
+    assert "Token features of `reviews`: 345 tokens of 12 rows." in section(text, "Data")

@@ -43,9 +43,10 @@ def folder(tmp_path: Path) -> Path:
     save_array(tmp_path / "splits.npy", np.arange(ROWS, dtype=np.uint8) % 3)
     write_json(tmp_path / "ids.json", TEXTS.ids)
     tokens = sum(map(len, rows))
+    save_array(tmp_path / "tokens.npy", np.arange(tokens, dtype=np.uint32) % 30)
     write_json(
         tmp_path / "summary.json",
-        {**ENCODER, "tokens": tokens, "compute": {"dtype": "float16", "max_tokens": 5}},
+        {**ENCODER, "tokens": tokens, "vocabulary": 30, "compute": {"dtype": "float16", "max_tokens": 5}},
     )
     return tmp_path
 
@@ -127,6 +128,8 @@ CONTROLS: list[tuple[str, Callable[[Path], None], str]] = [
     ("another width", edit("features", lambda array: array[:, :4]), "tokens/form"),
     ("tokens too many", edit("features", lambda array: np.concatenate([array, array[:1]])), "tokens/end"),
     ("an offset too few", edit("offsets", lambda array: array[:-1]), "tokens/offsets"),
+    ("an identifier of a token too few", edit("tokens", lambda array: array[1:]), "tokens/identifiers"),
+    ("a word that is none", edit("tokens", at(3, 30)), "tokens/vocabulary"),
     ("begins late", edit("offsets", at(0, 1)), "tokens/begin"),
     ("falling offsets", edit("offsets", at(1, 40)), "tokens/shortest"),
     ("over-long row", told(compute={"dtype": "float16", "max_tokens": 4}), "tokens/longest"),

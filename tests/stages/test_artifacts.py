@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from components.config import ReadsConfig, TrainConfig
 from components.errors import ConfigError, ModelGateError, ParityError
 from components.files import digest_of, read_json, write_json
 from components.quality.core.report import Check, GateReport
 from components.stages.artifacts import (
     dataset_reference,
-    prepared_table,
+    read_folder,
     record_for,
     run_digest,
     trained_run,
@@ -61,20 +62,28 @@ def test_a_configuration_that_training_did_not_write_is_refused(project: Path) -
         trained_run(context(project))
 
 
+def reading(folder: str, gate: str) -> TrainConfig:
+    """A configuration whose rows lie there."""
+    return train_config().model_copy(update={"reads": ReadsConfig(form="table", folder=folder, gate=gate)})
+
+
+SAMPLE = reading("prepared/sample", "gate_data/sample")
+
+
 def test_only_declared_folders_are_found(project: Path) -> None:
-    assert prepared_table(context(project), "sample") == project / "data" / "prepared" / "sample" / "table.csv"
-    with pytest.raises(RuntimeError, match=r"reads data/prepared/other/table\.csv, which dvc\.yaml does not list"):
-        prepared_table(context(project), "other")
+    assert read_folder(context(project), SAMPLE) == project / "data" / "prepared" / "sample"
+    with pytest.raises(RuntimeError, match=r"reads data/features/other, which dvc\.yaml does not list"):
+        read_folder(context(project), reading("features/other", "gate_features/other"))
 
 
 def test_a_data_set_is_named_by_its_entry_and_the_digest_of_its_files(project: Path) -> None:
-    assert dataset_reference(context(project), "sample", "train") == {
+    assert dataset_reference(context(project), SAMPLE, "train") == {
         "name": "some-entry",
         "digest": digest_of({"table.csv": "cd" * 32, "summary.json": "ef" * 32}),
         "context": "train",
     }
     write_json(project / "data" / "prepared" / "sample" / "summary.json", {})
-    assert dataset_reference(context(project), "sample", "test")["name"] == "sample"
+    assert dataset_reference(context(project), SAMPLE, "test")["name"] == SAMPLE.dataset
 
 
 def test_the_digest_of_a_run_is_that_of_all_that_determines_it(project: Path) -> None:

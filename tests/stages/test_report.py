@@ -16,10 +16,12 @@ from components.stages.report import REPORT, write_report
 
 CLASSES = ["PAYLOAD", "DEBRIS"]
 TASK = {"target": "kind", "classes": CLASSES, "features": ["x"], "note": "A note that a reader needs."}
+READS = {"form": "table", "folder": "prepared/sample", "gate": "gate_data/sample"}
 TRAIN = {
     "method": "ddcl-readout",
     "source": "ddcl",
     "dataset": "sample",
+    "reads": READS,
     "seed": 5,
     "task": TASK,
     "model": {"dim": 2},
@@ -38,8 +40,9 @@ PARAMS = {
         }
     },
     "experiments": {
-        "kinds": {**TRAIN, "gate": {"min_margin_over_majority": 0, "min_separation": 0.1}, "export": {}},
+        "kinds": {**TRAIN, "gate": {"min_margin_over_majority": 0, "min_separation": 0.1}},
     },
+    "exports": {"kinds": {"source": "ddcl", "reads": READS}},
 }
 SUMMARY = {
     "title": "Some objects",

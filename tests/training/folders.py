@@ -5,14 +5,17 @@ from pathlib import Path
 import numpy as np
 
 from components.arrays import append_rows, save_array
+from components.files import write_json
 
 LENGTHS = (1, 2, 63, 500, 7)
+CLASSES = ("even", "odd")
 
 
 def splits(folder: Path, rows: int) -> np.ndarray:
     """Six rows of ten to train, two each to validate and to test, mixed."""
     codes = np.asarray([(0, 0, 1, 0, 2, 0, 0, 1, 0, 2)[i % 10] for i in range(rows)], dtype=np.uint8)
     save_array(folder / "splits.npy", codes)
+    write_json(folder / "summary.json", {"classes": list(CLASSES)})
     save_array(folder / "labels.npy", np.arange(rows, dtype=np.int64))
     return codes
 

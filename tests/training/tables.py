@@ -1,11 +1,13 @@
 """A small table of real rows for the trainer, out of the shipped sample."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from components.config import TaskConfig, TrainConfig, TrainingConfig
-from components.training.core.tables import Split, Table, load_table
+from components.config import ReadsConfig, TaskConfig, TrainConfig, TrainingConfig
+from components.training.data.batches import TokenBatch, TrainingData
+from components.training.data.tables import Split, load_table
 
 FEATURES = ("inclination_deg", "eccentricity", "mean_motion_rev_day")
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "orbital" / "satcat_2016_sample.csv"
@@ -29,6 +31,7 @@ def train_config(**changes: object) -> TrainConfig:
         method="ddcl-readout",
         source="ddcl",
         dataset="orbital-sample",
+        reads=ReadsConfig(form="table", folder="prepared/orbital-sample", gate="gate_data/orbital-sample"),
         seed=int(changes.get("seed", 7)),  # type: ignore[call-overload]
         task=TaskConfig(target="kind", classes=("PAYLOAD", "ROCKET BODY", "DEBRIS"), features=FEATURES, balanced=True),
         model=model,
@@ -36,7 +39,7 @@ def train_config(**changes: object) -> TrainConfig:
     )
 
 
-def sample_table(tmp_path: Path, config: TrainConfig, rows: int = 300) -> Table:
+def sample_table(tmp_path: Path, config: TrainConfig, rows: int = 300) -> TrainingData[TokenBatch]:
     """Some rows of the shipped sample, every fifth for validation, every other fifth for test."""
     import pandas as pd
 
@@ -46,8 +49,10 @@ def sample_table(tmp_path: Path, config: TrainConfig, rows: int = 300) -> Table:
     return load_table(tmp_path / "table.csv", config.task)
 
 
-def with_poison(table: Table, row: int) -> Table:
+def with_poison(table: TrainingData[TokenBatch], row: int) -> TrainingData[TokenBatch]:
     """The table with one training row whose features are NaN."""
-    tokens = table.train.tokens.clone()
+    train = table.train
+    assert isinstance(train, Split)
+    tokens = train.tokens.clone()
     tokens[row] = torch.nan
-    return Table(Split(tokens, table.train.labels), table.validation, table.test, table.left_out)
+    return replace(table, train=Split(tokens, train.labels))

@@ -13,16 +13,16 @@ def test_costs_are_those_of_the_layers_and_leave_the_network_as_it_was() -> None
     network = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.GELU(), frozen, nn.Linear(5, 2, bias=False)).train()
     before = {name: value.clone() for name, value in network.state_dict().items()}
     # trained: weights and biases of the first, scale and shift of the norm, the last; computed: all three products
-    assert network_costs(network, torch.ones(1, 3)) == Costs(3 * 5 + 5 + 10 + 5 * 2, 3 * 5 + 5 * 5 + 5 * 2)
+    assert network_costs(network, (torch.ones(1, 3),)) == Costs(3 * 5 + 5 + 10 + 5 * 2, 3 * 5 + 5 * 5 + 5 * 2)
     assert network.training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
 def test_multiply_adds_of_convolutions_count_every_place() -> None:
     network = nn.Conv2d(2, 4, kernel_size=3, padding=1)
-    assert network_costs(network, torch.ones(1, 2, 6, 7)).multiply_adds == 6 * 7 * 4 * 2 * 9
+    assert network_costs(network, (torch.ones(1, 2, 6, 7),)).multiply_adds == 6 * 7 * 4 * 2 * 9
 
 
 def test_costs_are_those_of_one_row() -> None:
-    with pytest.raises(ValueError, match=r"costs are those of one row; 2 came: pass rows\[:1\]"):
-        network_costs(nn.Linear(3, 5), torch.ones(2, 3))
+    with pytest.raises(ValueError, match=r"costs are those of one row; 2 came: pass a batch of one"):
+        network_costs(nn.Linear(3, 5), (torch.ones(2, 3),))

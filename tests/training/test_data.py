@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from components.arrays import save_array
+from components.config import TaskConfig
 from components.errors import ConfigError, DataError
+from components.training.data.batches import TrainingData
 from components.training.data.features import FeatureRows
+from components.training.data.forms import open_data
 from components.training.data.images import ImageRows
 from components.training.data.module import PreparedData
 from components.training.data.sequences import SequenceRows
@@ -85,9 +88,9 @@ def test_every_token_but_the_first_is_a_target_once(tmp_path: Path, length: int)
     folders.streams(tmp_path)
     blocks = StreamBlocks(tmp_path, "validation", length)
     batch = blocks.__getitems__(list(range(len(blocks))))
-    assert batch.targets[batch.mask].tolist() == list(range(1001, 1101))
+    assert batch.labels[batch.mask].tolist() == list(range(1001, 1101))
     assert batch.inputs[batch.mask].tolist() == list(range(1000, 1100))
-    assert int(batch.inputs[~batch.mask].sum()) == int(batch.targets[~batch.mask].sum()) == 0
+    assert int(batch.inputs[~batch.mask].sum()) == int(batch.labels[~batch.mask].sum()) == 0
 
 
 def test_a_stream_too_short_and_a_block_without_length_are_refused(tmp_path: Path) -> None:
@@ -100,33 +103,55 @@ def test_a_stream_too_short_and_a_block_without_length_are_refused(tmp_path: Pat
 
 MAKERS: dict[str, Any] = {
     "images": folders.images,
-    "longrange": folders.sequences,
+    "sequences": folders.sequences,
     "features": folders.features,
-    "language": folders.streams,
+    "stream": folders.streams,
 }
+TASK = TaskConfig(classes=folders.CLASSES)
 
 
-@pytest.mark.parametrize("kind", list(MAKERS))
-def test_a_module_offers_the_three_splits(tmp_path: Path, kind: str) -> None:
-    MAKERS[kind](tmp_path)
-    more = {"length": 10} if kind == "language" else {}
-    data = PreparedData(tmp_path, kind, batch_size=4, seed=1, **more)
+def opened(folder: Path, form: str) -> TrainingData[Any]:
+    MAKERS[form](folder)
+    return open_data(form, folder, TASK, **({"length": 10} if form == "stream" else {}))
+
+
+@pytest.mark.parametrize("form", list(MAKERS))
+def test_a_module_offers_the_three_splits(tmp_path: Path, form: str) -> None:
+    data = PreparedData(opened(tmp_path, form), batch_size=4, seed=1)
     for loader, split in (
         (data.train_dataloader(), "train"),
         (data.val_dataloader(), "validation"),
         (data.test_dataloader(), "test"),
     ):
         rows = [row for batch in loader for row in batch.rows.tolist()]
-        assert sorted(rows) == list(range(len(data.rows[split])))
+        assert sorted(rows) == list(range(len(getattr(data.rows, split))))
         # only what is trained on is shuffled
         assert (rows == sorted(rows)) == (split != "train")
 
 
-@pytest.mark.parametrize("kind", list(MAKERS))
-def test_what_goes_to_a_worker_holds_no_data(tmp_path: Path, kind: str) -> None:
-    MAKERS[kind](tmp_path)
-    more = {"length": 10} if kind == "language" else {}
-    rows: Any = PreparedData(tmp_path, kind, 4, 1, **more).rows["train"]
+@pytest.mark.parametrize("form", list(MAKERS))
+def test_all_rows_in_order_are_the_rows_and_their_labels(tmp_path: Path, form: str) -> None:
+    rows = opened(tmp_path, form).train
+    parts = list(rows.in_order(rows_at_once=4))
+    assert [row for part in parts for row in part.rows.tolist()] == list(range(len(rows)))
+    assert torch.equal(torch.cat([part.labels for part in parts]), rows.all_labels())
+    drawn = rows.sample(3, torch.Generator().manual_seed(1)).rows.tolist()
+    assert len(set(drawn)) == 3
+    assert len(rows.sample(10**6, torch.Generator()).rows) == len(rows)
+
+
+def test_classes_that_are_not_those_of_the_folder_are_refused(tmp_path: Path) -> None:
+    folders.images(tmp_path)
+    with pytest.raises(ConfigError, match=r"task\.classes are odd, even; those of .* are, in the order .*: even, odd"):
+        open_data("images", tmp_path, TaskConfig(classes=("odd", "even")))
+    (tmp_path / "summary.json").unlink()
+    with pytest.raises(DataError, match=r"summary\.json is not in"):
+        open_data("images", tmp_path, TASK)
+
+
+@pytest.mark.parametrize("form", list(MAKERS))
+def test_what_goes_to_a_worker_holds_no_data(tmp_path: Path, form: str) -> None:
+    rows: Any = opened(tmp_path, form).train
     rows.__getitems__([0, 1])
     sent = pickle.dumps(rows)
     assert len(sent) < 2000
@@ -137,8 +162,8 @@ def test_what_goes_to_a_worker_holds_no_data(tmp_path: Path, kind: str) -> None:
 
 def test_faults_are_told(tmp_path: Path) -> None:
     folders.images(tmp_path)
-    with pytest.raises(ConfigError, match="no batches of kind 'text'; the kinds are: features, images"):
-        PreparedData(tmp_path, "text", 4, 1)
+    with pytest.raises(ConfigError, match="there is no form of data 'text'; the forms are: features, images"):
+        open_data("text", tmp_path, TASK)
     with pytest.raises(ValueError, match="split is 'dev', allowed is one of train, validation, test"):
         ImageRows(tmp_path, "dev")
     save_array(tmp_path / "splits.npy", np.zeros(50, np.uint8))

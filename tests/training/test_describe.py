@@ -7,7 +7,8 @@ import torch
 
 from components.config import TaskConfig
 from components.methods.ddcl.classifier import ReadoutClassifier
-from components.training.core.tables import Split
+from components.methods.ddcl.readouts import PrototypeReadout
+from components.training.data.tables import Split
 from components.training.ddcl.describe import NEAREST, describe_prototypes
 
 TASK = TaskConfig(target="kind", classes=("A", "B"), features=("x", "y"))
@@ -24,9 +25,10 @@ def split() -> Split:
 @pytest.fixture
 def network(split: Split) -> ReadoutClassifier:
     torch.manual_seed(4)
-    model = ReadoutClassifier(2, 2, dim=4, hidden=8, num_prototypes=COUNT)
-    model.scaler.fit(split.rows, torch.zeros(2, dtype=torch.bool))
-    model.readout.initialise(model.encode(split.tokens), torch.Generator().manual_seed(0), noise_std=0.1)
+    model = ReadoutClassifier(2, 2, PrototypeReadout(4, COUNT), dim=4, hidden=8)
+    model.scaler.fit([split.matrix], torch.zeros(2, dtype=torch.bool))
+    tokens, mask = model.encode(split.tokens)
+    model.readout.initialise(tokens, torch.Generator().manual_seed(0), mask, noise_std=0.1)
     return model.eval()
 
 
@@ -45,7 +47,9 @@ def test_shares_are_those_of_the_assignments(network: ReadoutClassifier, split: 
     mass = [[0.0, 0.0] for _ in range(COUNT)]
     with torch.no_grad():
         for tokens, label in zip(split.tokens, split.labels.tolist(), strict=True):
-            for index, value in enumerate(network(tokens[None]).ddcl.assignments[0, 0].tolist()):
+            for index, value in enumerate(
+                network.readout.last(network.encode(tokens[None])[0]).assignments[0, 0].tolist()
+            ):
                 mass[index][label] += value
     for entry, of_class in zip(describe_prototypes(network, split, TASK), mass, strict=True):
         assert entry["share"] == pytest.approx(sum(of_class) / ROWS, abs=6e-5)
@@ -55,29 +59,29 @@ def test_shares_are_those_of_the_assignments(network: ReadoutClassifier, split: 
 def test_nearest_rows_are_real_rows_and_the_nearest_there_are(network: ReadoutClassifier, split: Split) -> None:
     real = {
         (float(f"{x:.6g}"), float(f"{y:.6g}"), TASK.classes[label]): row
-        for row, ((x, y), label) in enumerate(zip(split.rows.tolist(), split.labels.tolist(), strict=True))
+        for row, ((x, y), label) in enumerate(zip(split.matrix.tolist(), split.labels.tolist(), strict=True))
     }
     with torch.no_grad():
-        encoded = network.encode(split.tokens)[:, 0].double()
+        encoded = network.encode(split.tokens)[0][:, 0].double()
     for entry in describe_prototypes(network, split, TASK):
         assert len(entry["nearest"]) == NEAREST
         rows = [real[told["x"], told["y"], told["kind"]] for told in entry["nearest"]]
-        distances = (encoded - network.readout.prototypes[entry["prototype"]].detach().double()).norm(dim=-1)
+        distances = (encoded - network.readout.layer.prototypes[entry["prototype"]].detach().double()).norm(dim=-1)
         assert distances[rows].tolist() == sorted(distances.tolist())[:NEAREST]
 
 
 def test_a_prototype_on_a_token_names_that_row_first(network: ReadoutClassifier, split: Split) -> None:
     with torch.no_grad():
-        network.readout.prototypes[1] = network.encode(split.tokens)[17, 0]
+        network.readout.layer.prototypes[1] = network.encode(split.tokens)[0][17, 0]
     first = describe_prototypes(network, split, TASK)[1]["nearest"][0]
-    assert first["x"] == pytest.approx(float(split.rows[17, 0]), rel=1e-5)
+    assert first["x"] == pytest.approx(float(split.matrix[17, 0]), rel=1e-5)
 
 
 def test_a_prototype_that_nobody_uses_is_told_without_a_division_by_zero(
     network: ReadoutClassifier, split: Split
 ) -> None:
     with torch.no_grad():
-        network.readout.prototypes[2] = 1e6
+        network.readout.layer.prototypes[2] = 1e6
     entry = describe_prototypes(network, split, TASK)[2]
     assert entry["share"] == 0.0
     assert set(entry["classes"].values()) == {0.0}

@@ -15,10 +15,10 @@ from torch import nn
 
 from components.errors import DataError
 from components.training.core.callbacks import ReseedEachStep
-from components.training.core.loader import EpochOrder, GivenOrder, ResumableLoader
 from components.training.core.trainer import quieten_lightning
 from components.training.data.features import FeatureRows
 from components.training.data.images import ImageRows
+from components.training.data.loader import EpochOrder, GivenOrder, ResumableLoader
 from tests.training import folders
 
 SIZES = st.integers(1, 70)
@@ -168,7 +168,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from components.arrays import create_array, save_array
-from components.training.core.loader import EpochOrder, ResumableLoader
+from components.training.data.loader import EpochOrder, ResumableLoader
 from components.training.data.images import ImageRows
 folder, rows = Path(sys.argv[1]), 400_000
 # a sparse file of 1.2 GB

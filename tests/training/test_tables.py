@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from components.config import TaskConfig
 from components.errors import ConfigError, DataError
-from components.training.core.batches import batches
 from components.training.core.device import choose_device
-from components.training.core.loader import EpochOrder
-from components.training.core.tables import Split, load_table, majority_accuracy
+from components.training.data.batches import batches, majority_accuracy
+from components.training.data.loader import EpochOrder
+from components.training.data.tables import Split, load_table
 from tests.training.tables import sample_table, train_config
 
 ROWS = (
@@ -49,8 +49,8 @@ def test_an_epoch_holds_each_row_once_in_an_order_of_its_own(size: int, batch: i
     order = EpochOrder(size, seed)
     order.set_epoch(epoch)
     state = torch.random.get_rng_state()
-    rows = [row for _, _, index in batches(split, batch, order=order) for row in index.tolist()]
-    again = [row for _, labels, _ in batches(split, batch, order=order) for row in labels.tolist()]
+    rows = [row for part in batches(split, batch, order=order) for row in part.rows.tolist()]
+    again = [row for part in batches(split, batch, order=order) for row in part.labels.tolist()]
     assert sorted(rows) == list(range(size))
     assert rows == again
     assert torch.equal(state, torch.random.get_rng_state())

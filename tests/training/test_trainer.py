@@ -80,7 +80,7 @@ def test_two_runs_of_one_seed_are_equal_and_of_two_seeds_are_not(tmp_path: Path)
     second, _ = trained(train_config(), tmp_path, tmp_path / "b.ckpt")
     other, _ = trained(train_config(seed=8), tmp_path, tmp_path / "c.ckpt")
     assert_same_bits(first, second)
-    assert not torch.equal(first["network.readout.prototypes"], other["network.readout.prototypes"])
+    assert not torch.equal(first["network.readout.layer.prototypes"], other["network.readout.layer.prototypes"])
 
 
 def test_a_number_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ the options alone. A finished chunk is a file with its sha256 beside it. When al
 in the order of the rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from components.arrays import SPLITS, create_array, save_array
+from components.arrays import SPLITS, append_values, create_array, save_array
 from components.datasets.core.parquet import NUMBER, STRING, read_batches
 from components.datasets.features.config import FeatureOptions
 from components.datasets.features.encoder import Encoder
@@ -33,6 +33,7 @@ class Texts:
     labels: list[float]
     splits: list[str]
     regression: bool
+    classes: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -44,7 +45,7 @@ def read_texts(folder: Path) -> Texts:
     columns = {"id": STRING, "text": STRING, "label": NUMBER, "group": STRING, "split": STRING}
     if summary["pairs"]:
         columns["second"] = STRING
-    texts = Texts([], [], [] if summary["pairs"] else None, [], [], summary["classes"] is None)
+    texts = Texts([], [], [] if summary["pairs"] else None, [], [], summary["classes"] is None, summary["classes"])
     for batch in read_batches(folder / "rows.parquet", columns):
         texts.ids.extend(batch["id"])
         texts.first.extend(batch["text"])
@@ -60,9 +61,10 @@ def compute_features(
 ) -> dict[str, Any]:
     """Write features.npy (tokens, D), offsets.npy (n + 1,), labels.npy, splits.npy (n,) and ids.json into `folder`.
 
-    `state` is where finished chunks wait. Tells of tokens. The answer is for summary.json.
+    Beside them what an explanation needs: tokens.npy (tokens,), the identifiers behind the features, and their words in
+    vocabulary.json. `state` is where finished chunks wait. Tells of tokens. The answer is for summary.json.
     """
-    tokens, cut = _counted(texts, encoder)
+    tokens, cut = _counted(texts, encoder, folder / "tokens.npy")
     whole = sum(tokens)
     offsets = np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64)
     chunks = _chunks(tokens, options.rows_at_once)
@@ -89,8 +91,10 @@ def compute_features(
     save_array(folder / "labels.npy", labels if texts.regression else labels.astype(np.int64))
     save_array(folder / "splits.npy", np.asarray([SPLITS.index(name) for name in texts.splits], dtype=np.uint8))
     write_json(folder / "ids.json", texts.ids)
+    write_json(folder / "vocabulary.json", encoder.vocabulary())
     return {
         **encoder.facts,
+        "classes": texts.classes,
         "rows": len(texts),
         "tokens": whole,
         "tokens_of_longest": max(tokens),
@@ -100,14 +104,20 @@ def compute_features(
     }
 
 
-def _counted(texts: Texts, encoder: Encoder) -> tuple[list[int], int]:
-    """Tokens of each row, and how many rows are cut. Only the numbers are held, never all identifiers at once."""
+def _counted(texts: Texts, encoder: Encoder, path: Path) -> tuple[list[int], int]:
+    """Tokens of each row, and how many rows are cut; the identifiers go to `path`, and are never held all at once."""
     tokens: list[int] = []
     cut = 0
-    for first, second in _pieces(texts):
-        kept = [len(ids) for ids in encoder.tokenize(first, second)]
-        tokens += kept
-        cut += sum(whole > left for whole, left in zip(encoder.lengths(first, second), kept, strict=True))
+
+    def identifiers() -> Iterator[NDArray[Any]]:
+        nonlocal cut
+        for first, second in _pieces(texts):
+            kept = encoder.tokenize(first, second)
+            tokens.extend(len(ids) for ids in kept)
+            cut += sum(whole > len(left) for whole, left in zip(encoder.lengths(first, second), kept, strict=True))
+            yield np.concatenate(kept) if kept else np.zeros(0)
+
+    append_values(path, identifiers(), np.uint32)
     return tokens, cut
 
 

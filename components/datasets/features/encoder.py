@@ -41,6 +41,11 @@ class Encoder:
         ids: list[list[int]] = encoded["input_ids"]
         return ids
 
+    def vocabulary(self) -> list[str]:
+        """The word of each identifier; a subword that goes on one before it begins as the tokenizer marks that."""
+        words: list[str] = self.tokenizer.convert_ids_to_tokens(list(range(len(self.tokenizer))))
+        return words
+
     def lengths(self, texts: Sequence[str], seconds: Sequence[str] | None) -> list[int]:
         """Tokens of each row before any is cut."""
         pairs = list(seconds) if seconds is not None else None

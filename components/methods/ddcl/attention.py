@@ -6,22 +6,18 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from components.methods.ddcl.fused import Setting, quantise
 from components.methods.ddcl.initialisation import INITIALISATIONS
 from components.methods.ddcl.numerics import (
     Number,
-    centred_on_bank,
     check_bag,
     checked_count,
     checked_precision,
     checked_temperature,
-    distances_from_scores,
     every_token,
     island_dtype,
-    masked_mean,
     outside_autocast,
-    pairwise_squared_distances,
     result_dtype,
-    similarity_scores,
 )
 
 
@@ -109,27 +105,24 @@ class DDCLAttention(nn.Module):
         Raises ValueError for another rank, width or type of tokens or mask.
         """
         self.check_shapes(tokens, mask)
-        valid = every_token(tokens) if mask is None else mask
-        answer = result_dtype(tokens, self.prototypes)
+        setting = Setting(
+            wide=island_dtype(self.precision, tokens, self.prototypes), answer=result_dtype(tokens, self.prototypes)
+        )
         with outside_autocast(tokens.device):
-            z, bank, centre = centred_on_bank(
-                tokens, self.prototypes, valid, island_dtype(self.precision, tokens, self.prototypes)
+            found = quantise(
+                tokens.flatten(0, 1),
+                self.prototypes,
+                None if mask is None else mask.flatten(),
+                self.temperature,
+                setting,
             )
-            scores = similarity_scores(z, bank)
-            # shifted before the division, so that no temperature, however small, turns a score into infinity.
-            q = torch.softmax((scores - scores.detach().amax(dim=-1, keepdim=True)) / self.temperature, dim=-1)
-            mu = q @ bank
-            loss = masked_mean((q * distances_from_scores(z, scores)).sum(dim=-1), valid)
-            reconstruction = masked_mean((z - mu).square().sum(dim=-1), valid)
-            # pairs of prototypes: nothing here cancels, where sum_k q ||p||^2 - ||mu||^2 would.
-            diversity = masked_mean(((q @ pairwise_squared_distances(bank)) * q).sum(dim=-1) / 2, valid)
-            return DDCLOutput(
-                codes=torch.where(valid.unsqueeze(-1), mu + centre, 0).to(answer),
-                assignments=torch.where(valid.unsqueeze(-1), q, 0).to(answer),
-                loss=loss.to(answer),
-                reconstruction=reconstruction.to(answer),
-                diversity=diversity.to(answer),
-            )
+        return DDCLOutput(
+            codes=found.codes.reshape(tokens.shape),
+            assignments=found.assignments.reshape(*tokens.shape[:2], self.num_prototypes),
+            loss=found.loss,
+            reconstruction=found.reconstruction,
+            diversity=found.diversity,
+        )
 
     def check_shapes(self, tokens: Tensor, mask: Tensor | None = None) -> None:
         """Raise ValueError unless `tokens` is floating and (B, T, D), and `mask`, if given, bool and (B, T)."""

@@ -1,104 +1,100 @@
-"""A classifier that sees its input through the prototypes alone: scaler, encoder, DDCL-Attention, linear head."""
+"""A classifier that sees its input through a readout alone: scaler, encoder, readout, linear head."""
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from components.methods.ddcl.attention import DDCLAttention, DDCLOutput
-from components.methods.ddcl.readout import pool
+from components.methods.ddcl.encoders import ENCODERS
+from components.methods.ddcl.numerics import every_token
+from components.methods.ddcl.scaler import FeatureScaler
+from components.methods.interfaces.readout import Readout, ReadoutOutput
 
-# Below this a quantity that is positive by nature is unphysical; the logarithm is taken of this instead.
-SMALLEST_POSITIVE = 1e-3
-
-
-class FeatureScaler(nn.Module):
-    """Logarithm of the chosen features, then zero mean and unit variance.
-
-    It is part of the model, so that clients send physical units.
-    Buffers `mean` and `std` (F,) hold what `fit` found; `logarithmic` (F,) says which features are taken in logarithm.
-    """
-
-    mean: Tensor
-    std: Tensor
-    logarithmic: Tensor
-
-    def __init__(self, num_features: int):
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(num_features))
-        self.register_buffer("std", torch.ones(num_features))
-        self.register_buffer("logarithmic", torch.zeros(num_features, dtype=torch.bool))
-
-    @torch.no_grad()
-    def fit(self, rows: Float[Tensor, "rows features"], logarithmic: Bool[Tensor, " features"]) -> None:
-        """Take mean and population standard deviation of `rows`, in float64; a constant feature keeps unit scale.
-
-        Raises:
-            ValueError: no rows, or a width other than this scaler's.
-        """
-        if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] != self.mean.shape[0]:
-            raise ValueError(f"rows must have shape (rows >= 1, {self.mean.shape[0]}); got {tuple(rows.shape)}")
-        self.logarithmic.copy_(logarithmic)
-        values = self._compressed(rows.double())
-        deviation = values.std(dim=0, correction=0)
-        self.mean.copy_(values.mean(dim=0))
-        self.std.copy_(torch.where(deviation > 0, deviation, torch.ones_like(deviation)))
-
-    def forward(self, tokens: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
-        return (self._compressed(tokens) - self.mean) / self.std
-
-    def _compressed(self, tokens: Tensor) -> Tensor:
-        return torch.where(self.logarithmic, tokens.clamp_min(SMALLEST_POSITIVE).log(), tokens)
+Tokens = Float[Tensor, "batch tokens features"]
+Mask = Bool[Tensor, "batch tokens"]
 
 
 class ClassifierOutput(NamedTuple):
-    """`logits` (B, C); `histogram` (B, K), each sequence's mixture of prototypes; `ddcl`, the layer's own output."""
+    """`logits` (B, C); `readout`: what the readout made of the sequences."""
 
     logits: Tensor
-    histogram: Tensor
-    ddcl: DDCLOutput
+    readout: ReadoutOutput
+
+
+def all_tokens(tokens: Tokens, mask: Mask) -> tuple[Tensor, Tensor]:
+    """Every token as it is."""
+    return tokens, mask
+
+
+def mean_token(tokens: Tokens, mask: Mask) -> tuple[Tensor, Tensor]:
+    """One token a sequence, the mean of its valid ones; none where it has none."""
+    mean = torch.where(mask.unsqueeze(-1), tokens, 0).sum(dim=1, keepdim=True)
+    return mean / mask.sum(dim=1).clamp_min(1)[:, None, None], mask.any(dim=1, keepdim=True)
+
+
+def first_token(tokens: Tokens, mask: Mask) -> tuple[Tensor, Tensor]:
+    """One token a sequence, its first: the class token of encoders that have one."""
+    return tokens[:, :1], mask[:, :1]
+
+
+# What a readout gets to see of a sequence: its tokens, or one vector, which makes it cluster whole documents.
+VIEWS: Mapping[str, Callable[[Tokens, Mask], tuple[Tensor, Tensor]]] = {
+    "tokens": all_tokens,
+    "mean": mean_token,
+    "first": first_token,
+}
 
 
 class ReadoutClassifier(nn.Module):
-    """Classify sequences of tokens from their soft centroids and their assignment histogram.
-
-    A row of a table is a sequence of one token. The head sees the mean code (D,) and the histogram (K,) and nothing
-    else, so every decision is a statement about global prototypes. The paper leaves the pooling of codes open; mean
-    code beside histogram is our default.
+    """Classify sequences of tokens by what a readout makes of them. A row of a table is a sequence of one token.
 
     Shapes: tokens (B, T, F) in physical units, mask (B, T) with True for real tokens; logits (B, C).
-    A sequence without a real token has a zero code and a zero histogram, and so the head's bias as its logits.
+    A sequence without a real token is read as zeros, and so has the head's bias as its logits.
+
+    encoder: one of `ENCODERS`; view: one of `VIEWS`, taken of the scaled features before they are encoded.
+    Raises ValueError for an encoder or a view that does not exist, or sizes that an encoder does not take.
     """
 
-    def __init__(self, num_features: int, num_classes: int, *, dim: int, hidden: int, num_prototypes: int):
+    def __init__(
+        self,
+        num_features: int,
+        num_classes: int,
+        readout: Readout,
+        *,
+        dim: int,
+        hidden: int,
+        encoder: str = "perceptron",
+        view: str = "tokens",
+    ):
         super().__init__()
+        for what, name, known in (("encoder", encoder, ENCODERS), ("view", view, VIEWS)):
+            if name not in known:
+                raise ValueError(f"{what} is {name!r}; choose one of {', '.join(sorted(known))}")
         self.scaler = FeatureScaler(num_features)
-        # without an affine part the norm bounds the tokens: shrinking them towards a point cannot lower the loss
-        self.encoder = nn.Sequential(
-            nn.Linear(num_features, hidden),
-            nn.GELU(),
-            nn.Linear(hidden, dim),
-            nn.LayerNorm(dim, elementwise_affine=False),
-        )
-        self.readout = DDCLAttention(dim, num_prototypes)
-        self.head = nn.Linear(dim + num_prototypes, num_classes)
+        self.view = view
+        self.encoder = ENCODERS[encoder](num_features, dim, hidden)
+        self.readout = readout
+        self.head = nn.Linear(readout.width, num_classes)
 
-    def encode(
-        self, tokens: Float[Tensor, "batch tokens features"], mask: Bool[Tensor, "batch tokens"] | None = None
-    ) -> Float[Tensor, "batch tokens dim"]:
-        """Encoded tokens. What stands at masked places is replaced first: padding may hold anything, NaN included."""
-        if mask is not None:
-            tokens = torch.where(mask.unsqueeze(-1), tokens, torch.zeros_like(tokens))
-        encoded: Tensor = self.encoder(self.scaler(tokens))
-        return encoded
+    def scaled(self, tokens: Tokens, mask: Mask | None = None) -> tuple[Tensor, Tensor]:
+        """Scaled features as the encoder sees them, and their mask.
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens features"], mask: Bool[Tensor, "batch tokens"] | None = None
-    ) -> ClassifierOutput:
-        output = self.readout(self.encode(tokens, mask), mask)
-        code, histogram = pool(output.codes, output.assignments, mask)
-        return ClassifierOutput(self.head(torch.cat([code, histogram], dim=-1)), histogram, output)
+        What stands at masked places is replaced first: padding may hold anything, NaN included.
+        """
+        valid = every_token(tokens) if mask is None else mask
+        values = self.scaler(torch.where(valid.unsqueeze(-1), tokens, torch.zeros_like(tokens)))
+        return VIEWS[self.view](values, valid)
+
+    def encode(self, tokens: Tokens, mask: Mask | None = None) -> tuple[Tensor, Tensor]:
+        """Encoded tokens (B, T', D) as the readout sees them, and their mask (B, T')."""
+        values, valid = self.scaled(tokens, mask)
+        return self.encoder(values, valid), valid
+
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> ClassifierOutput:
+        output = self.readout(*self.encode(tokens, mask))
+        return ClassifierOutput(self.head(output.vector), output)
 
 
 class ServableClassifier(nn.Module):
@@ -113,10 +109,13 @@ class ServableClassifier(nn.Module):
 
     def __init__(self, classifier: ReadoutClassifier):
         super().__init__()
+        if classifier.readout.num_parts == 0:
+            raise ValueError(
+                f"{type(classifier.readout).__name__} explains nothing by parts, and what is served does: deploy a "
+                "readout with prototypes"
+            )
         self.classifier = classifier
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens features"], mask: Bool[Tensor, "batch tokens"]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, tokens: Tokens, mask: Mask) -> tuple[Tensor, Tensor, Tensor]:
         output = self.classifier(tokens, mask)
-        return output.logits, output.logits.softmax(dim=-1), output.histogram
+        return output.logits, output.logits.softmax(dim=-1), output.readout.mixture

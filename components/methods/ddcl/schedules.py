@@ -39,11 +39,10 @@ class ConstantTemperature:
 
 
 @dataclass(frozen=True)
-class ExponentialTemperature:
-    """From `start` to `end` by a constant factor per step over `steps` steps, and `end` ever after.
+class _Annealed:
+    """From `start` to `end` over `steps` steps, and `end` ever after; `between` says how, by a share from 0 to 1.
 
-    tau(s) = start (end/start)^(s/steps). The base method (arXiv 2604.01740) cools from 2 to 0.5; the law in between is
-    our choice. Warming, with an end above the start, is allowed: the Lyapunov function then need not fall.
+    Warming, with an end above the start, is allowed: the Lyapunov function then need not fall.
 
     Raises ValueError when a temperature is not positive and finite, when `steps` is below 1, or for a negative step.
     """
@@ -58,21 +57,55 @@ class ExponentialTemperature:
         checked_count("steps", self.steps)
 
     def __call__(self, step: int) -> float:
-        # both ends exactly: a power of a quotient would miss the last by a rounding.
+        # both ends exactly: what a formula gives there may be a rounding off
         if _checked_step(step) >= self.steps:
             return float(self.end)
-        share = step / self.steps
+        if step == 0:
+            return float(self.start)
+        return self.between(step / self.steps)
+
+    def between(self, share: float) -> float:
+        raise NotImplementedError(f"{type(self).__name__} has no law")
+
+
+@dataclass(frozen=True)
+class ExponentialTemperature(_Annealed):
+    """By a constant factor per step: tau(s) = start (end/start)^(s/steps); see `_Annealed` for arguments and errors.
+
+    The base method (arXiv 2604.01740) cools from 2 to 0.5; the law in between is our choice.
+    """
+
+    def between(self, share: float) -> float:
         return float(math.pow(self.start, 1 - share) * math.pow(self.end, share))
+
+
+@dataclass(frozen=True)
+class LinearTemperature(_Annealed):
+    """By a constant amount per step: tau(s) = start + (end - start) s/steps; see `_Annealed`."""
+
+    def between(self, share: float) -> float:
+        return float(self.start * (1 - share) + self.end * share)
+
+
+@dataclass(frozen=True)
+class CosineTemperature(_Annealed):
+    """Along half a cosine: tau(s) = end + (start - end) (1 + cos(pi s/steps))/2; see `_Annealed`."""
+
+    def between(self, share: float) -> float:
+        weight = (1 + math.cos(math.pi * share)) / 2
+        return float(self.start * weight + self.end * (1 - weight))
 
 
 SCHEDULES: Mapping[str, Callable[..., TemperatureSchedule]] = {
     "constant": ConstantTemperature,
     "exponential": ExponentialTemperature,
+    "linear": LinearTemperature,
+    "cosine": CosineTemperature,
 }
 
 
 def temperature_schedule(name: str, **settings: Any) -> TemperatureSchedule:
-    """The schedule `name` of SCHEDULES with its settings: constant(temperature), exponential(start, end, steps).
+    """The schedule `name` of SCHEDULES with its settings: constant(temperature); the others (start, end, steps).
 
     Raises ValueError for an unknown name, or settings that the schedule does not take.
     """

@@ -49,7 +49,7 @@ def gate_features(
 
     `encoder` are the facts of the encoder that `recompute` asks.
     """
-    arrays, readable = open_arrays(folder, ["features", "offsets", "labels", "splits"])
+    arrays, readable = open_arrays(folder, ["features", "offsets", "labels", "splits", "tokens"])
     told, summary = _summary(folder)
     if not readable.passed or not told.passed:
         if docs_folder is not None:
@@ -71,10 +71,10 @@ def gate_features(
 
 
 def _summary(folder: Path) -> tuple[Check, dict[str, Any]]:
-    expected = "summary.json with compute, dim and tokens"
+    expected = "summary.json with compute, dim, tokens and vocabulary"
     try:
         summary = read_json(folder / "summary.json")
-        compute, _, _ = summary["compute"], summary["dim"], summary["tokens"]
+        compute, _, _, _ = summary["compute"], summary["dim"], summary["tokens"], summary["vocabulary"]
         return Check("files/summary", True, f"{compute['dtype']}", expected), summary
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Check("files/summary", False, f"{type(error).__name__}: {error}", expected, "summary.json", AGAIN), {}
@@ -85,9 +85,11 @@ def _structure(arrays: dict[str, NDArray[Any]], texts: Texts, summary: dict[str,
     rows = array_suite(arrays, {"labels": (label, 1), "splits": ("uint8", 1)}, len(texts))
     features, offsets = arrays["features"], arrays["offsets"]
     lengths = np.diff(offsets) if offsets.ndim == 1 and len(offsets) else np.zeros(0)
+    identifiers = arrays["tokens"]
+    tokens_there = len(features) if features.ndim == 2 else 0
     facts = {
-        "array": "features.npy and offsets.npy",
-        "tokens": len(features) if features.ndim == 2 else 0,
+        "array": "features.npy, offsets.npy and tokens.npy",
+        "tokens": tokens_there,
         "form": f"{features.dtype} {features.shape[1:]}, offsets {offsets.dtype}",
         "form as expected": features.ndim == 2
         and features.dtype == np.dtype(summary["compute"]["dtype"])
@@ -99,6 +101,8 @@ def _structure(arrays: dict[str, NDArray[Any]], texts: Texts, summary: dict[str,
         "tokens beyond the last offset": (len(features) - int(offsets[-1]))
         if offsets.ndim == 1 and len(offsets)
         else -1,
+        "identifiers missing": tokens_there - len(identifiers) if identifiers.ndim == 1 else tokens_there,
+        "largest identifier": int(identifiers.max()) if identifiers.size else -1,
         "least tokens of a row": int(lengths.min()) if len(lengths) else 0,
         "most tokens of a row": int(lengths.max()) if len(lengths) else 0,
     }
@@ -113,6 +117,15 @@ def _structure(arrays: dict[str, NDArray[Any]], texts: Texts, summary: dict[str,
         between("tokens/offsets", ("offsets of rows",), 0, 0, "one offset more than rows", AGAIN),
         between("tokens/begin", ("first offset",), 0, 0, "the first row at token 0", AGAIN),
         between("tokens/end", ("tokens beyond the last offset",), 0, 0, "the last row at the last token", AGAIN),
+        between("tokens/identifiers", ("identifiers missing",), 0, 0, "one identifier a token", AGAIN),
+        between(
+            "tokens/vocabulary",
+            ("largest identifier",),
+            0,
+            summary["vocabulary"] - 1,
+            f"identifiers of a vocabulary of {summary['vocabulary']}",
+            AGAIN,
+        ),
         between("tokens/shortest", ("least tokens of a row",), 1, None, "a token or more in each row", AGAIN),
         between("tokens/longest", ("most tokens of a row",), 1, most, f"at most {most} tokens (max_tokens)", AGAIN),
     )

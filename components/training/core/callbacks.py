@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from components.errors import BudgetError, NonFiniteError
 from components.files import digest_of
-from components.training.core.batches import Batch
-from components.training.core.loader import EPOCHS_PER_SEED
 from components.training.core.module import TrainableModule
+from components.training.data.batches import Batch
+from components.training.data.loader import EPOCHS_PER_SEED
 
 HistoryEntry = dict[str, Any]
 Listener = Callable[[int, dict[str, float]], None]
@@ -45,7 +45,7 @@ class FiniteGuard(Callback):
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch, batch_idx: int
     ) -> None:
-        self.rows = batch[2].tolist()
+        self.rows = batch.rows.tolist()
 
     @override
     def on_before_backward(
@@ -111,7 +111,7 @@ class DataOrder(Callback):
     def on_train_batch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Batch, batch_idx: int
     ) -> None:
-        self.rows += batch[2].tolist()
+        self.rows += batch.rows.tolist()
 
     @override
     def on_train_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:

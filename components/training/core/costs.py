@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+
+from components.training.data.batches import Batch, TokenBatch
 
 
 @dataclass(frozen=True)
@@ -16,19 +18,20 @@ class Costs:
 
 
 @torch.no_grad()
-def network_costs(network: nn.Module, row: Tensor) -> Costs:
-    """Count on `row` (1, ...), the input of a batch of one.
+def network_costs(network: nn.Module, row: Batch) -> Costs:
+    """Count on `row`, a batch of one, of which the network reads its content and, where there is one, its mask.
 
     Multiply-adds are half of what torch's flop counter counts: matrix products and convolutions. Elementwise work is
     left out, as is the custom in papers.
     """
-    if len(row) != 1:
-        raise ValueError(f"the costs are those of one row; {len(row)} came: pass rows[:1]")
+    if len(row[0]) != 1:
+        raise ValueError(f"the costs are those of one row; {len(row[0])} came: pass a batch of one")
+    inputs = (row[0], row.mask) if isinstance(row, TokenBatch) else (row[0],)
     training = network.training
     network.eval()
     try:
         with FlopCounterMode(display=False) as counter:
-            network(row)
+            network(*inputs)
     finally:
         network.train(training)
     parameters = sum(weight.numel() for weight in network.parameters() if weight.requires_grad)

@@ -2,12 +2,13 @@
 
 from abc import abstractmethod
 from collections import defaultdict
+from typing import Any
 
 import lightning
 import torch
 from torch import Tensor, nn
 
-from components.training.core.batches import Batch
+from components.training.data.batches import Batch
 
 
 class Means:
@@ -41,7 +42,7 @@ class TrainableModule(lightning.LightningModule):
         self.validation_means = Means()
 
     @abstractmethod
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
+    def losses(self, batch: Any) -> dict[str, Tensor]:
         """Scalar terms of one batch; the one named `loss` is minimised, all are recorded."""
 
     @abstractmethod

@@ -1,16 +1,16 @@
-"""One training run, from a module and its table to trained weights and the history of its epochs."""
+"""One training run, from a module and its data to trained weights and the history of its epochs."""
 
 import logging
 import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import lightning
 import torch
 
 from components.config import TrainConfig
-from components.training.core.batches import batches
 from components.training.core.callbacks import (
     DataOrder,
     FiniteGuard,
@@ -23,9 +23,9 @@ from components.training.core.callbacks import (
 )
 from components.training.core.checkpoints import AtomicCheckpointIO, EpochCheckpoint
 from components.training.core.device import Choice, choose_device
-from components.training.core.loader import EpochOrder
 from components.training.core.module import TrainableModule
-from components.training.core.tables import Table
+from components.training.data.batches import TrainingData
+from components.training.data.module import PreparedData
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FitResult:
 
 def fit(
     module: TrainableModule,
-    table: Table,
+    data: TrainingData[Any],
     config: TrainConfig,
     checkpoint: Path,
     listener: Listener | None = None,
@@ -87,8 +87,7 @@ def fit(
     clock, cpu_clock = time.monotonic(), time.process_time()
     trainer.fit(
         module,
-        train_dataloaders=batches(table.train, training.batch_size, order=EpochOrder(len(table.train), config.seed)),
-        val_dataloaders=batches(table.validation, training.batch_size),
+        datamodule=PreparedData(data, training.batch_size, config.seed),
         ckpt_path=checkpoint if resumed else None,
     )
     module.cpu()

@@ -21,7 +21,7 @@ class ImageRows(FolderRows[ImageBatch]):
     """One split of images.npy, labels.npy and splits.npy."""
 
     def __getitems__(self, rows: list[int]) -> ImageBatch:
-        places = self.rows[rows]
+        places = self.places[rows]
         pixels = torch.from_numpy(np.ascontiguousarray(self.array("images")[places]))
         images = pixels.permute(0, 3, 1, 2).to(torch.float32).div_(255)
         return ImageBatch(images.contiguous(), self.labels(places), torch.tensor(rows))

@@ -1,18 +1,16 @@
-"""What the data sets of all kinds share: one split of a prepared folder, mapped when first read, never copied whole."""
+"""What the data sets on disk share: one split of a prepared folder, mapped when first read, never copied whole."""
 
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from components.arrays import SPLITS, open_array
 from components.errors import DataError
-
-BatchOf = TypeVar("BatchOf")
+from components.training.data.batches import BatchOf_co, Rows
 
 
 class Padded(NamedTuple):
@@ -22,7 +20,7 @@ class Padded(NamedTuple):
     mask: Tensor
 
 
-class FolderRows(Dataset[BatchOf], Generic[BatchOf]):
+class FolderRows(Rows[BatchOf_co]):
     """The rows of one split. It holds paths alone, so that a worker process gets no copy of the data."""
 
     def __init__(self, folder: Path, split: str):
@@ -32,8 +30,8 @@ class FolderRows(Dataset[BatchOf], Generic[BatchOf]):
         self.split = split
         self._arrays: dict[str, NDArray[Any]] = {}
         # positions of the split's rows in the folder's arrays
-        self.rows = np.flatnonzero(self.array("splits") == SPLITS.index(split))
-        if len(self.rows) == 0:
+        self.places = np.flatnonzero(self.array("splits") == SPLITS.index(split))
+        if len(self.places) == 0:
             raise DataError(f"{self.folder.name} has no row of split {split!r}; look at its summary.json")
 
     def array(self, name: str) -> NDArray[Any]:
@@ -43,8 +41,11 @@ class FolderRows(Dataset[BatchOf], Generic[BatchOf]):
         return self._arrays[name]
 
     def labels(self, places: NDArray[np.intp]) -> Tensor:
-        """Labels (B,) of the rows at `places`."""
+        """Labels (B,) of the rows at `places` of the folder."""
         return torch.from_numpy(np.array(self.array("labels")[places]))
+
+    def all_labels(self) -> Tensor:
+        return self.labels(self.places)
 
     def padded(self, values: str, offsets: str, places: NDArray[np.intp], dtype: torch.dtype) -> Padded:
         """The rows at `places` of an array of rows of different lengths (see `components.arrays.append_rows`)."""
@@ -60,13 +61,10 @@ class FolderRows(Dataset[BatchOf], Generic[BatchOf]):
         return Padded(padded, mask)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.places)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_arrays": {}}
-
-    def __getitems__(self, rows: list[int]) -> BatchOf:
-        raise NotImplementedError
 
 
 _NUMPY = {torch.int64: np.int64, torch.float32: np.float32}

@@ -26,7 +26,7 @@ class SequenceRows(FolderRows[SequenceBatch]):
     """One split of tokens.npy and offsets.npy, perhaps second_tokens.npy and second_offsets.npy."""
 
     def __getitems__(self, rows: list[int]) -> SequenceBatch:
-        places = self.rows[rows]
+        places = self.places[rows]
         first = self.padded("tokens", "offsets", places, torch.int64)
         pairs = (self.folder / "second_tokens.npy").is_file()
         second = self.padded("second_tokens", "second_offsets", places, torch.int64) if pairs else (None, None)

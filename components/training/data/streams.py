@@ -7,22 +7,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from components.arrays import SPLITS, open_array
 from components.errors import DataError
+from components.training.data.batches import Rows
 
 
 class BlockBatch(NamedTuple):
-    """inputs (B, T) and targets (B, T) int64, the target being the next token; mask (B, T), True where there is one."""
+    """inputs (B, T) and labels (B, T) int64, the label being the next token; mask (B, T), True where there is one."""
 
     inputs: Tensor
-    targets: Tensor
+    labels: Tensor
     mask: Tensor
     rows: Tensor
 
 
-class StreamBlocks(Dataset[BlockBatch]):
+class StreamBlocks(Rows[BlockBatch]):
     """Blocks of `length` targets, end to end and without overlap, so that every token but the first is a target once.
 
     The last block may be short: it is padded with token 0, which the mask excludes.
@@ -45,6 +45,10 @@ class StreamBlocks(Dataset[BlockBatch]):
         if self._stream is None:
             self._stream = open_array(self.path)
         return self._stream
+
+    def all_labels(self) -> Tensor:
+        """Every target (N, T), with zeros where the last block is short."""
+        return torch.cat([batch.labels for batch in self.in_order()])
 
     def __len__(self) -> int:
         return (self.targets + self.length - 1) // self.length

@@ -1,39 +1,38 @@
-"""Training of the prototype readout: cross-entropy plus the quantisation loss, on two time scales."""
+"""Training of a readout: cross-entropy plus the quantisation loss, on two time scales."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from components.config import TrainConfig
-from components.methods.ddcl import (
-    ExponentialTemperature,
-    codebook_usage,
-    parameter_groups,
-    prototype_separation,
-    usage_counts,
-)
-from components.methods.ddcl.classifier import ReadoutClassifier
-from components.training.core.batches import Batch
+from components.methods.ddcl import TemperatureSchedule, parameter_groups, stable_temperature, temperature_schedule
+from components.methods.ddcl.classifier import ClassifierOutput, ReadoutClassifier
+from components.methods.ddcl.readouts import HierarchyReadout, PrototypeReadout
 from components.training.core.module import TrainableModule
 from components.training.core.schedules import with_schedule
-from components.training.core.tables import Table
+from components.training.data.batches import TokenBatch, TrainingData
 from components.training.ddcl.config import ReadoutConfig
+from components.training.ddcl.watching import PrototypeWatch
 
-# Tokens that the first prototypes are chosen from.
-WARM_TOKENS = 2048
+# Rows whose tokens the first prototypes are chosen from, and which the monitor looks at.
+WARM_ROWS = 2048
+# Of those, the tokens of long sequences are thinned to this many.
+WARM_TOKENS = 8192
 
 
 class ReadoutModule(TrainableModule):
     """L = L_task + loss_weight * L_q; prototypes learn at `learning_rate`, all else at `timescale_ratio` times that.
 
-    The temperature is a function of the step alone (exponential from start to end), set before each step.
+    Without labels L_task is left out. A readout without prototypes learns wholly at the slow rate, as the rest of the
+    network beside prototypes does. The temperature is a function of the step alone, set before each step.
     """
 
     network: ReadoutClassifier
     class_weights: Tensor
-    usage: Tensor
+    temperature_unit: Tensor
 
     def __init__(self, network: ReadoutClassifier, config: TrainConfig, model: ReadoutConfig):
         super().__init__()
@@ -41,69 +40,108 @@ class ReadoutModule(TrainableModule):
         self.config = config
         self.model_config = model
         # only training needs it: what is saved and served is `network`
-        self.decoder = nn.Sequential(
-            nn.Linear(model.dim, model.hidden), nn.GELU(), nn.Linear(model.hidden, len(config.task.features))
+        self.decoder = (
+            nn.Sequential(
+                nn.Linear(model.dim, model.hidden),
+                nn.GELU(),
+                nn.Linear(model.hidden, network.scaler.mean.shape[0]),
+            )
+            if model.anchor_weight
+            else None
         )
         self.register_buffer("class_weights", torch.ones(len(config.task.classes)))
-        self.register_buffer("usage", torch.zeros(model.num_prototypes, dtype=torch.int64), persistent=False)
+        self.register_buffer("temperature_unit", torch.ones((), dtype=torch.float64))
+        self.watch = PrototypeWatch()
+        # of the whole training; known when the rows are
+        self.steps = 1
 
     @torch.no_grad()
-    def initialise(self, table: Table) -> None:
+    def initialise(self, data: TrainingData[TokenBatch]) -> None:
         """Fit the scaler on the training rows and place the prototypes, as a rule on encoded tokens."""
-        task = self.config.task
-        logarithmic = torch.tensor([name in task.log_features for name in task.features])
-        self.network.scaler.fit(table.train.rows, logarithmic)
+        task, model, rows = self.config.task, self.model_config, data.train
+        self.steps = self.config.training.epochs * -(-len(rows) // self.config.training.batch_size)
+        logarithmic = torch.zeros(self.network.scaler.mean.shape[0], dtype=torch.bool)
+        for position, name in enumerate(task.features):
+            logarithmic[position] = name in task.log_features
+        self.network.scaler.fit((batch.tokens[batch.mask] for batch in rows.in_order()), logarithmic)
         if task.balanced:
-            counts = torch.bincount(table.train.labels, minlength=len(task.classes)).clamp_min(1)
-            self.class_weights.copy_(len(table.train) / (len(task.classes) * counts))
+            labels = rows.all_labels()
+            counts = torch.bincount(labels, minlength=len(task.classes)).clamp_min(1)
+            self.class_weights.copy_(len(labels) / (len(task.classes) * counts))
         generator = torch.Generator().manual_seed(self.config.seed)
-        warm = torch.randperm(len(table.train), generator=generator)[:WARM_TOKENS]
-        tokens = self.network.encode(table.train.tokens[warm])
-        model = self.model_config
-        self.network.readout.initialise(tokens, generator, noise_std=model.init_noise, method=model.initialisation)
+        warm = rows.sample(WARM_ROWS, generator)
+        tokens, mask = self._thinned(warm)
+        if isinstance(self.network.readout, PrototypeReadout | HierarchyReadout):
+            if model.temperature_unit == "variance":
+                self.temperature_unit.fill_(stable_temperature(tokens, mask))
+            self._set_temperature(0)
+            self.network.readout.initialise(
+                tokens, generator, mask, noise_std=model.init_noise, method=model.initialisation
+            )
+            self.watch.look_at(warm)
+        else:
+            self.network.readout.initialise(tokens, generator, mask)
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        tokens, labels, _ = batch
-        output = self.network(tokens)
-        task = functional.cross_entropy(output.logits, labels, weight=self.class_weights)
-        if self.training:
-            self.usage += usage_counts(output.ddcl.assignments)
-        anchor = functional.mse_loss(self.decoder(output.ddcl.codes), self.network.scaler(tokens))
-        weights = self.model_config
-        return {
-            "loss": task + weights.loss_weight * output.ddcl.loss + weights.anchor_weight * anchor,
-            "task_loss": task,
-            "anchor_loss": anchor,
-            "quantisation_loss": output.ddcl.loss,
-            "reconstruction": output.ddcl.reconstruction,
-            "diversity": output.ddcl.diversity,
-            "accuracy": (output.logits.argmax(dim=-1) == labels).double().mean(),
-        }
+    @override
+    def losses(self, batch: TokenBatch) -> dict[str, Tensor]:
+        output: ClassifierOutput = self.network(batch.tokens, batch.mask)
+        model, readout = self.model_config, output.readout
+        terms = {"quantisation_loss": readout.loss, **readout.terms}
+        loss = model.loss_weight * readout.loss
+        if model.supervised:
+            task = functional.cross_entropy(output.logits, batch.labels, weight=self.class_weights)
+            loss = loss + task
+            terms |= {"task_loss": task, "accuracy": (output.logits.argmax(dim=-1) == batch.labels).double().mean()}
+        if self.decoder is not None and readout.codes is not None:
+            values, valid = self.network.scaled(batch.tokens, batch.mask)
+            anchor = functional.mse_loss(self.decoder(readout.codes)[valid], values[valid])
+            loss = loss + model.anchor_weight * anchor
+            terms["anchor_loss"] = anchor
+        return {"loss": loss, **terms}
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        self.network.readout.set_temperature(self._schedule()(self.trainer.global_step))
+    @override
+    def on_train_batch_start(self, batch: TokenBatch, batch_idx: int) -> None:
+        self._set_temperature(self.trainer.global_step)
 
+    @override
     def state_metrics(self) -> dict[str, float]:
-        separation = prototype_separation(self.network.readout.prototypes.detach())
-        usage = codebook_usage(self.usage)
-        self.usage.zero_()
-        return {
-            "prototypes/separation_min": separation.minimum,
-            "prototypes/separation_mean": separation.mean,
-            "prototypes/utilisation": usage.utilisation,
-            "prototypes/perplexity": usage.perplexity,
-            "prototypes/temperature": float(self.network.readout.temperature),
-        }
+        readout = self.network.readout
+        health = {f"prototypes/{name}": value for name, value in readout.health().items()}
+        if not self.model_config.monitor or not isinstance(readout, PrototypeReadout | HierarchyReadout):
+            return health
+        return {**health, **self.watch.metrics(self.network)}
 
+    @override
     def configure_optimizers(self) -> Any:
         training = self.config.training
-        groups = parameter_groups(self, learning_rate=training.learning_rate, timescale_ratio=training.timescale_ratio)
+        groups: list[dict[str, Any]] = (
+            parameter_groups(self, learning_rate=training.learning_rate, timescale_ratio=training.timescale_ratio)
+            if isinstance(self.network.readout, PrototypeReadout | HierarchyReadout)
+            else [
+                {"name": "rest", "params": self.parameters(), "lr": training.learning_rate * training.timescale_ratio}
+            ]
+        )
         optimizer = torch.optim.AdamW(groups, weight_decay=training.weight_decay)
-        return with_schedule(optimizer, training.schedule, self._steps())
+        return with_schedule(optimizer, training.schedule, self.steps)
 
-    def _schedule(self) -> ExponentialTemperature:
+    def _thinned(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Encoded tokens of some rows and their mask, every so many tokens of them where they are many."""
+        tokens, mask = self.network.encode(batch.tokens, batch.mask)
+        valid = tokens[mask]
+        every = -(-len(valid) // WARM_TOKENS)
+        thinned = valid[::every].unsqueeze(0)
+        return thinned, torch.ones(thinned.shape[:2], dtype=torch.bool)
+
+    def _set_temperature(self, step: int) -> None:
+        readout = self.network.readout
+        if isinstance(readout, PrototypeReadout | HierarchyReadout):
+            readout.set_temperature(self._schedule()(step) * float(self.temperature_unit))
+
+    def _schedule(self) -> TemperatureSchedule:
         model = self.model_config
-        return ExponentialTemperature(model.temperature_start, model.temperature_end, max(1, self._steps() - 1))
-
-    def _steps(self) -> int:
-        return int(self.trainer.estimated_stepping_batches)
+        return temperature_schedule(
+            model.temperature_schedule,
+            start=model.temperature_start,
+            end=model.temperature_end,
+            steps=max(1, self.steps - 1),
+        )

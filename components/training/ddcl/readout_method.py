@@ -4,15 +4,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.config import TrainConfig, validated
+from components.errors import ConfigError
 from components.training.ddcl.config import ReadoutConfig
+from components.training.registry import Answers
 
 if TYPE_CHECKING:
     import torch
 
     from components.methods.ddcl.classifier import ReadoutClassifier
     from components.training.core.servable import Servable
-    from components.training.core.tables import Table
+    from components.training.data.batches import Rows, TokenBatch, TrainingData
     from components.training.ddcl.readout import ReadoutModule
+
+SCORED_AS = "classifier"
+FORMS = ("table", "features")
+# Rows whose mixtures are told after a training.
+EXPLAINED = 20
 
 
 def check(config: TrainConfig) -> None:
@@ -20,35 +27,65 @@ def check(config: TrainConfig) -> None:
 
 
 def read_model_config(config: TrainConfig) -> ReadoutConfig:
-    return validated(ReadoutConfig, config.model, f"model of a {config.method} experiment")
+    model = validated(ReadoutConfig, config.model, f"model of a {config.method} experiment")
+    if config.reads.form not in FORMS:
+        raise ConfigError(f"{config.method} reads rows of form {config.reads.form!r}; it can read: {', '.join(FORMS)}")
+    columns = len(config.task.features)
+    if config.reads.form == "table" and (columns == 0 or model.num_features not in (None, columns)):
+        raise ConfigError(
+            f"model.num_features is {model.num_features} and the task names {columns} features; of a table the task's "
+            "features are read: name one or more, and leave num_features out"
+        )
+    if config.reads.form == "features" and (columns or model.num_features is None):
+        raise ConfigError(
+            f"model.num_features is {model.num_features} and the task names {columns} features; features of an encoder "
+            "have no names: leave task.features out, and give their width as model.num_features"
+        )
+    return model
 
 
 def model_section(config: TrainConfig) -> dict[str, Any]:
     return read_model_config(config).model_dump(mode="json")
 
 
+def supervised(config: TrainConfig) -> bool:
+    return read_model_config(config).supervised
+
+
 def network(config: TrainConfig) -> "ReadoutClassifier":
     from components.methods.ddcl.classifier import ReadoutClassifier
+    from components.training.ddcl.readouts import READOUTS
 
     model = read_model_config(config)
-    return ReadoutClassifier(
-        len(config.task.features),
-        len(config.task.classes),
-        dim=model.dim,
-        hidden=model.hidden,
-        num_prototypes=model.num_prototypes,
-    )
+    try:
+        return ReadoutClassifier(
+            model.num_features or len(config.task.features),
+            len(config.task.classes),
+            READOUTS[model.readout](model),
+            dim=model.dim,
+            hidden=model.hidden,
+            encoder=model.encoder,
+            view=model.view,
+        )
+    except ValueError as error:
+        raise ConfigError(f"model of a {config.method} experiment is refused: {error}") from None
 
 
-def untrained(config: TrainConfig, table: "Table") -> "ReadoutModule":
+def untrained(config: TrainConfig, data: "TrainingData[TokenBatch]") -> "ReadoutModule":
     import torch
 
     from components.training.ddcl.readout import ReadoutModule
 
+    model = read_model_config(config)
+    width = data.train.sample(1, torch.Generator().manual_seed(0)).tokens.shape[-1]
+    if width != (model.num_features or len(config.task.features)):
+        raise ConfigError(
+            f"model.num_features is {model.num_features}, and the rows are {width} wide; set it to {width}"
+        )
     # the weights come from torch's global generator, which this process seeds here and uses for nothing else before
     torch.manual_seed(config.seed)
-    module = ReadoutModule(network(config), config, read_model_config(config))
-    module.initialise(table)
+    module = ReadoutModule(network(config), config, model)
+    module.initialise(data)
     return module
 
 
@@ -64,24 +101,32 @@ def servable(config: TrainConfig, weights: Path) -> "Servable":
     from components.methods.ddcl.classifier import ServableClassifier
     from components.training.core.servable import Servable
 
-    classes, prototypes = len(config.task.classes), read_model_config(config).num_prototypes
+    model = trained(config, weights)
+    classes = len(config.task.classes)
     return Servable(
-        module=ServableClassifier(trained(config, weights)).eval(),
+        module=ServableClassifier(model).eval(),
         inputs=ServableClassifier.INPUTS,
         outputs=ServableClassifier.OUTPUTS,
-        widths=(classes, classes, prototypes),
-        num_features=len(config.task.features),
+        widths=(classes, classes, model.readout.num_parts),
+        num_features=model.scaler.mean.shape[0],
     )
 
 
-def describe(config: TrainConfig, weights: Path, table: "Table") -> list[dict[str, Any]]:
+def describe(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> list[dict[str, Any]]:
     from components.training.ddcl.describe import describe_prototypes
 
-    return describe_prototypes(trained(config, weights), table.train, config.task)
+    return describe_prototypes(trained(config, weights), rows, config.task)
+
+
+def explain(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> list[dict[str, Any]]:
+    from components.training.ddcl.describe import explain_rows
+
+    return explain_rows(trained(config, weights), rows, config.task, EXPLAINED)
 
 
 def preprocessing(config: TrainConfig, weights: Path) -> list[dict[str, Any]]:
     scaler = trained(config, weights).scaler
+    names = config.task.features or [f"feature {index}" for index in range(scaler.mean.shape[0])]
     return [
         {
             "feature": name,
@@ -89,21 +134,36 @@ def preprocessing(config: TrainConfig, weights: Path) -> list[dict[str, Any]]:
             "mean": float(scaler.mean[index]),
             "standard_deviation": float(scaler.std[index]),
         }
-        for index, name in enumerate(config.task.features)
+        for index, name in enumerate(names)
     ]
 
 
-def predict(config: TrainConfig, weights: Path, tokens: "torch.Tensor") -> tuple["torch.Tensor", "torch.Tensor"]:
+def answers(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> Answers:
     import torch
 
+    model = trained(config, weights)
     with torch.no_grad():
-        output = trained(config, weights)(tokens)
-    return output.logits, output.histogram
+        outputs = [model(batch.tokens, batch.mask) for batch in rows.in_order()]
+    logits = torch.cat([output.logits for output in outputs])
+    if model.readout.num_parts == 0:
+        return Answers(logits, None)
+    return Answers(logits, torch.cat([output.readout.mixture for output in outputs]))
 
 
-def scaled(config: TrainConfig, weights: Path, rows: "torch.Tensor") -> "torch.Tensor":
+def views(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> "dict[str, torch.Tensor]":
+    """A table's rows as they are; of texts the mean of all tokens and the first token, the class token of encoders
+    that have one.
+    """
     import torch
 
+    from components.methods.ddcl.classifier import VIEWS
+
+    model = trained(config, weights)
+    names = {"": "tokens"} if config.reads.form == "table" else {"mean": "mean", "cls": "first"}
+    seen: dict[str, list[torch.Tensor]] = {name: [] for name in names}
     with torch.no_grad():
-        values: torch.Tensor = trained(config, weights).scaler(rows)
-    return values
+        for batch in rows.in_order():
+            values = model.scaler(torch.where(batch.mask.unsqueeze(-1), batch.tokens, 0))
+            for name, view in names.items():
+                seen[name].append(VIEWS[view](values, batch.mask)[0].squeeze(1))
+    return {name: torch.cat(parts) for name, parts in seen.items()}

@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from components.methods.ddcl.classifier import (
-    SMALLEST_POSITIVE,
-    FeatureScaler,
-    ReadoutClassifier,
-    ServableClassifier,
-)
+from components.methods.ddcl.classifier import ReadoutClassifier, ServableClassifier
+from components.methods.ddcl.readouts import PrototypeReadout
+from components.methods.ddcl.scaler import SMALLEST_POSITIVE, FeatureScaler
 
 FEATURES, CLASSES, DIM, COUNT = 4, 3, 6, 5
 NONE = torch.zeros(FEATURES, dtype=torch.bool)
@@ -23,8 +20,8 @@ NONE = torch.zeros(FEATURES, dtype=torch.bool)
 
 def classifier(seed: int = 0) -> ReadoutClassifier:
     torch.manual_seed(seed)
-    model = ReadoutClassifier(FEATURES, CLASSES, dim=DIM, hidden=8, num_prototypes=COUNT)
-    model.scaler.fit(torch.rand(50, FEATURES) * 100 + 1, torch.tensor([True, False, False, True]))
+    model = ReadoutClassifier(FEATURES, CLASSES, PrototypeReadout(DIM, COUNT), dim=DIM, hidden=8)
+    model.scaler.fit([torch.rand(50, FEATURES) * 100 + 1], torch.tensor([True, False, False, True]))
     return model.eval()
 
 
@@ -39,7 +36,7 @@ def batch(size: int = 4, length: int = 6, seed: int = 1) -> tuple[Tensor, Tensor
 def test_the_scaler_gives_zero_mean_and_unit_variance() -> None:
     rows = torch.randn(200, FEATURES, generator=torch.Generator().manual_seed(3)) * torch.tensor([1.0, 1e3, 1e-3, 5])
     scaler = FeatureScaler(FEATURES)
-    scaler.fit(rows + 7, NONE)
+    scaler.fit([rows + 7], NONE)
     scaled = scaler(rows + 7).double()
     assert scaled.mean(dim=0).abs().max() < 5e-4
     torch.testing.assert_close(scaled.std(dim=0, correction=0), torch.ones(FEATURES).double(), rtol=1e-3, atol=0)
@@ -47,7 +44,7 @@ def test_the_scaler_gives_zero_mean_and_unit_variance() -> None:
 
 def test_the_scaler_by_hand() -> None:
     scaler = FeatureScaler(2)
-    scaler.fit(torch.tensor([[1.0, 2.0], [math.e**2, 4.0]]), torch.tensor([True, False]))
+    scaler.fit([torch.tensor([[1.0, 2.0], [math.e**2, 4.0]])], torch.tensor([True, False]))
     # logarithms 0 and 2, values 2 and 4; the population's deviation, not the sample's
     torch.testing.assert_close(scaler.mean, torch.tensor([1.0, 3.0]))
     torch.testing.assert_close(scaler.std, torch.tensor([1.0, 1.0]))
@@ -58,7 +55,7 @@ def test_the_scaler_is_fitted_in_float64() -> None:
     """To the last bit of float32, which sums in float32 do not reach."""
     rows = torch.rand(4000, 16, generator=torch.Generator().manual_seed(5)) * 1e4 + 1e4
     scaler = FeatureScaler(16)
-    scaler.fit(rows, torch.arange(16) < 8)
+    scaler.fit([rows], torch.arange(16) < 8)
     values = rows.double()
     values[:, :8] = values[:, :8].log()
     assert torch.equal(scaler.mean, values.mean(dim=0).float())
@@ -68,20 +65,20 @@ def test_the_scaler_is_fitted_in_float64() -> None:
 @pytest.mark.parametrize("logarithmic", [True, False])
 def test_a_constant_feature_keeps_unit_scale(logarithmic: bool) -> None:
     scaler = FeatureScaler(1)
-    scaler.fit(torch.full((5, 1), 3.0), torch.tensor([logarithmic]))
+    scaler.fit([torch.full((5, 1), 3.0)], torch.tensor([logarithmic]))
     assert scaler.std.tolist() == [1.0]
     assert scaler(torch.full((2, 1), 3.0)).abs().max() < 1e-6
 
 
 def test_a_single_row_is_enough() -> None:
     scaler = FeatureScaler(FEATURES)
-    scaler.fit(torch.ones(1, FEATURES), NONE)
+    scaler.fit([torch.ones(1, FEATURES)], NONE)
     assert bool(scaler(torch.ones(1, FEATURES)).isfinite().all())
 
 
 def test_the_logarithm_of_what_is_not_positive_is_that_of_a_small_number() -> None:
     scaler = FeatureScaler(1)
-    scaler.fit(torch.tensor([[1.0], [10.0]]), torch.tensor([True]))
+    scaler.fit([torch.tensor([[1.0], [10.0]])], torch.tensor([True]))
     at_floor = scaler(torch.tensor([[SMALLEST_POSITIVE]]))
     for value in (0.0, -5.0, SMALLEST_POSITIVE / 2, -float("inf")):
         assert torch.equal(scaler(torch.tensor([[value]])), at_floor)
@@ -91,7 +88,7 @@ def test_the_logarithm_of_what_is_not_positive_is_that_of_a_small_number() -> No
 def test_a_feature_that_is_not_logarithmic_may_be_negative() -> None:
     """And its gradient is no NaN, although the logarithm of it is calculated beside it."""
     scaler = FeatureScaler(2)
-    scaler.fit(torch.tensor([[-1.0, 1.0], [1.0, 2.0]]), torch.tensor([False, True]))
+    scaler.fit([torch.tensor([[-1.0, 1.0], [1.0, 2.0]])], torch.tensor([False, True]))
     tokens = torch.tensor([[-3.0, -3.0]], requires_grad=True)
     scaled = scaler(tokens)
     assert scaled[0, 0] == -3.0
@@ -101,18 +98,36 @@ def test_a_feature_that_is_not_logarithmic_may_be_negative() -> None:
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("shape", [(0, FEATURES), (3, FEATURES + 1), (FEATURES,), (2, 3, FEATURES)])
+@pytest.mark.parametrize("shape", [(3, FEATURES + 1), (FEATURES,), (2, 3, FEATURES)])
 def test_rows_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=rf"shape \(rows >= 1, {FEATURES}\); got"):
-        FeatureScaler(FEATURES).fit(torch.zeros(shape), NONE)
+    with pytest.raises(ValueError, match=rf"shape \(rows, {FEATURES}\); got"):
+        FeatureScaler(FEATURES).fit([torch.zeros(shape)], NONE)
+
+
+@pytest.mark.parametrize("batches", [[], [torch.zeros(0, FEATURES)]])
+def test_a_scale_needs_a_row(batches: list[Tensor]) -> None:
+    with pytest.raises(ValueError, match="no row came"):
+        FeatureScaler(FEATURES).fit(batches, NONE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 60), max_size=4), offset=st.floats(-1e3, 1e3))
+def test_batches_give_the_scale_of_all_their_rows(cuts: list[int], offset: float) -> None:
+    rows = torch.randn(60, FEATURES, generator=torch.Generator().manual_seed(8)) * 3 + offset
+    whole, parts = FeatureScaler(FEATURES), FeatureScaler(FEATURES)
+    whole.fit([rows], NONE)
+    parts.fit(torch.tensor_split(rows, sorted(cuts)), NONE)
+    torch.testing.assert_close(parts.mean, whole.mean, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(parts.std, whole.std, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("filling", [float("nan"), float("inf"), -float("inf"), torch.finfo(torch.float32).max])
 def test_padding_may_hold_anything(filling: float) -> None:
     model, (tokens, mask) = classifier(), batch()
     spoilt = torch.where(mask.unsqueeze(-1), tokens, torch.full_like(tokens, filling))
-    for clean, other in zip(model(tokens, mask)[:2], model(spoilt, mask)[:2], strict=True):
-        assert torch.equal(clean, other)
+    clean, other = model(tokens, mask), model(spoilt, mask)
+    assert torch.equal(clean.logits, other.logits)
+    assert torch.equal(clean.readout.mixture, other.readout.mixture)
     model(spoilt, mask).logits.sum().backward()
     assert all(bool(weight.grad.isfinite().all()) for weight in model.parameters() if weight.grad is not None)
 
@@ -129,7 +144,7 @@ def test_a_sequence_without_a_token_is_answered_with_the_bias() -> None:
     mask[1] = False
     output = model(tokens, mask)
     assert torch.equal(output.logits[1], model.head.bias)
-    assert output.histogram[1].abs().max() == 0
+    assert output.readout.mixture[1].abs().max() == 0
     # and it leaves the others alone
     kept = torch.tensor([0, 2, 3])
     torch.testing.assert_close(output.logits[kept], model(tokens[kept], mask[kept]).logits)
@@ -157,7 +172,7 @@ def test_each_sequence_is_read_by_itself() -> None:
 
 def test_the_histogram_is_a_mixture_of_prototypes() -> None:
     model, (tokens, mask) = classifier(), batch()
-    histogram = model(tokens, mask).histogram
+    histogram = model(tokens, mask).readout.mixture
     assert histogram.shape == (4, COUNT)
     assert bool((histogram >= 0).all())
     torch.testing.assert_close(histogram.sum(dim=-1), torch.ones(4))
@@ -167,8 +182,8 @@ def test_the_head_sees_mean_code_and_histogram_and_nothing_else() -> None:
     model, (tokens, mask) = classifier(), batch()
     output = model(tokens, mask)
     # the mean code is the histogram's mixture of prototypes
-    code = output.histogram @ model.readout.prototypes
-    expected = model.head(torch.cat([code, output.histogram], dim=-1))
+    code = output.readout.mixture @ model.readout.layer.prototypes
+    expected = model.head(torch.cat([code, output.readout.mixture], dim=-1))
     torch.testing.assert_close(output.logits, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -176,10 +191,10 @@ def test_the_head_sees_mean_code_and_histogram_and_nothing_else() -> None:
 def test_the_gradient_reaches_encoder_and_prototypes(term: str) -> None:
     model, (tokens, mask) = classifier().train(), batch()
     output = model(tokens, mask)
-    (output.logits.square().sum() if term == "logits" else output.ddcl.loss).backward()
+    (output.logits.square().sum() if term == "logits" else output.readout.loss).backward()
     reached = {name for name, weight in model.named_parameters() if weight.grad is not None and weight.grad.any()}
     below = {name for name, _ in model.named_parameters() if not name.startswith("head")}
-    assert "readout.prototypes" in below
+    assert "readout.layer.prototypes" in below
     assert reached == (below if term == "loss" else below | {"head.weight", "head.bias"})
 
 
@@ -195,7 +210,7 @@ def test_the_state_goes_through_a_file_bit_for_bit(tmp_path: Path) -> None:
         assert value.dtype == other.state_dict()[name].dtype
         assert torch.equal(value, other.state_dict()[name]), name
     # scaler and temperature go with it, so that the answers are the same bits too
-    assert {"scaler.mean", "scaler.std", "scaler.logarithmic", "readout.temperature"} <= set(model.state_dict())
+    assert {"scaler.mean", "scaler.std", "scaler.logarithmic", "readout.layer.temperature"} <= set(model.state_dict())
     assert torch.equal(model(tokens, mask).logits, other(tokens, mask).logits)
 
 
@@ -205,4 +220,4 @@ def test_what_is_served_is_what_was_trained() -> None:
     output = model(tokens, mask)
     assert torch.equal(answers["logits"], output.logits)
     assert torch.equal(answers["probabilities"], output.logits.softmax(dim=-1))
-    assert torch.equal(answers["assignments"], output.histogram)
+    assert torch.equal(answers["assignments"], output.readout.mixture)

@@ -1,6 +1,7 @@
 """Two time scales and temperature schedules, and the layer inside a training process."""
 
 import copy
+import itertools
 import math
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 import components
@@ -101,7 +104,7 @@ def test_constant_schedule_and_registry() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("cosine", {}, "temperature schedule is 'cosine'; choose one of constant, exponential"),
+        ("cubic", {}, "temperature schedule is 'cubic'; choose one of constant, cosine, exponential, linear"),
         ("constant", {"start": 1.0}, "'constant' was given start"),
         ("exponential", {"start": 1.0, "end": 0.0, "steps": 5}, "temperature is 0.0"),
         ("exponential", {"start": 1.0, "end": 0.5, "steps": 0}, "steps is 0"),
@@ -114,9 +117,28 @@ def test_schedules_refuse(name, given, message) -> None:
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_negative_steps_are_refused(name) -> None:
-    settings = {"constant": {"temperature": 1.0}, "exponential": {"start": 1.0, "end": 0.5, "steps": 3}}
+    settings = {"temperature": 1.0} if name == "constant" else {"start": 1.0, "end": 0.5, "steps": 3}
     with pytest.raises(ValueError, match="step is -1"):
-        temperature_schedule(name, **settings[name])(-1)
+        temperature_schedule(name, **settings)(-1)
+
+
+@pytest.mark.parametrize("name", ["exponential", "linear", "cosine"])
+@given(start=st.floats(1e-3, 1e3), end=st.floats(1e-3, 1e3), steps=st.integers(1, 300), beyond=st.integers(0, 10**9))
+def test_annealing_goes_from_one_end_to_the_other_without_turning_back(name, start, end, steps, beyond) -> None:
+    schedule = temperature_schedule(name, start=start, end=end, steps=steps)
+    values = [schedule(step) for step in range(steps + 1)]
+    assert (values[0], values[-1], schedule(steps + beyond)) == (start, end, end)
+    tolerance = 1e-12 * max(start, end)
+    falls = end <= start
+    for earlier, later in itertools.pairwise(values):
+        assert later <= earlier + tolerance if falls else later >= earlier - tolerance
+
+
+def test_laws_of_annealing_by_hand() -> None:
+    ends = {"start": 2.0, "end": 0.5, "steps": 4}
+    assert temperature_schedule("linear", **ends)(1) == pytest.approx(1.625)
+    assert temperature_schedule("cosine", **ends)(1) == pytest.approx(0.5 + 1.5 * (1 + math.sqrt(0.5)) / 2)
+    assert temperature_schedule("exponential", **ends)(1) == pytest.approx(2.0 * 0.25**0.25)
 
 
 def test_the_package_imports_nothing_heavier_than_torch() -> None:

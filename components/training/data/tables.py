@@ -1,4 +1,4 @@
-"""A prepared table as tensors: each row a sequence of one token, each split apart."""
+"""A prepared table in memory: each row a sequence of one token, each split apart."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,40 +7,41 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from components.arrays import SPLITS
 from components.config import TaskConfig
 from components.errors import DataError
-
-SPLITS = ("train", "validation", "test")
+from components.training.data.batches import Rows, TokenBatch, TrainingData
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Rows[TokenBatch]):
     """tokens (N, 1, F) float32 in physical units; labels (N,) int64, indices into the task's classes."""
 
     tokens: Tensor
     labels: Tensor
 
     @property
-    def rows(self) -> Tensor:
+    def matrix(self) -> Tensor:
         """The tokens as a plain matrix (N, F)."""
         return self.tokens.flatten(1)
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __getitems__(self, rows: list[int]) -> TokenBatch:
+        index = torch.tensor(rows)
+        tokens = self.tokens[index]
+        return TokenBatch(tokens, torch.ones(tokens.shape[:2], dtype=torch.bool), self.labels[index], index)
 
-@dataclass(frozen=True)
-class Table:
-    """The splits of one task. Rows whose target is none of the task's classes are left out, and counted."""
-
-    train: Split
-    validation: Split
-    test: Split
-    left_out: int
+    def all_labels(self) -> Tensor:
+        return self.labels
 
 
-def load_table(path: Path, task: TaskConfig) -> Table:
-    """Read `table.csv` for `task`. Raises DataError when a column or a whole split is absent."""
+def load_table(path: Path, task: TaskConfig) -> TrainingData[TokenBatch]:
+    """Read `table.csv` for `task`. Raises DataError when a column or a whole split is absent.
+
+    Rows whose target is none of the task's classes are left out, and counted.
+    """
     frame = pd.read_csv(path, keep_default_na=False)
     absent = sorted({task.target, "split", *task.features} - set(frame.columns))
     if absent:
@@ -50,13 +51,7 @@ def load_table(path: Path, task: TaskConfig) -> Table:
     empty = [name for name, split in splits.items() if len(split) == 0]
     if empty:
         raise DataError(f"{path.name} has no row of split {empty[0]!r} with {task.target} in {list(task.classes)}")
-    return Table(**splits, left_out=len(frame) - len(kept))
-
-
-def majority_accuracy(table: Table) -> float:
-    """Validation accuracy of always answering the class that is most frequent in training."""
-    most_frequent = table.train.labels.bincount().argmax()
-    return float((table.validation.labels == most_frequent).double().mean())
+    return TrainingData(**splits, left_out=len(frame) - len(kept))
 
 
 def _split(frame: pd.DataFrame, task: TaskConfig) -> Split:
