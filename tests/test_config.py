@@ -287,7 +287,18 @@ def _leaves(section: Content, above: tuple[str, ...] = ()) -> list[list[str]]:
     return found
 
 
-@given(st.sampled_from([keys for keys in _leaves(small()) if not {"model", "prepare", "gate"} & set(keys[:3])]))
+# Nothing need be exported, and rows of other forms than a table have neither columns nor a target column.
+DEFAULTED = (
+    ["exports"],
+    ["exports", "kinds"],
+    *(["experiments", "kinds", "task", key] for key in ("target", "features")),
+)
+REQUIRED = [
+    keys for keys in _leaves(small()) if not {"model", "prepare", "gate"} & set(keys[:3]) and keys not in DEFAULTED
+]
+
+
+@given(st.sampled_from(REQUIRED))
 def test_what_is_missing_is_named_unless_it_has_a_default(keys: list[str]) -> None:
     content = copy.deepcopy(small())
     _deleted(content, keys)
@@ -316,6 +327,38 @@ def test_sections_cannot_be_changed_once_read(tmp_path: Path) -> None:
     config = load(small(), tmp_path)
     with pytest.raises(ValueError, match="frozen"):
         config.experiment("kinds").seed = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("experiments.kinds.reads.gate", "gate_features/orbits", "the gate of prepared/orbits is gate_data/orbits"),
+        ("experiments.kinds.reads.folder", "prepared/moons", "the gate of prepared/moons is gate_data/moons"),
+        ("experiments.kinds.reads.folder", "outputs/orbits", "String should match pattern"),
+        (
+            "experiments.kinds.reads",
+            {"form": "table", "folder": "prepared/moons", "gate": "gate_data/moons"},
+            "experiment 'kinds' is of dataset 'orbits' and reads 'prepared/moons'; write prepared/orbits",
+        ),
+        (
+            "experiments.kinds.reads",
+            {"form": "features", "folder": "features/few", "gate": "gate_features/few"},
+            "reads features 'few', and this scale has no such features of 'orbits'; it has: none",
+        ),
+        ("exports.kinds.source", "recursive", "exports.kinds has another source, or reads other rows"),
+        ("exports", {"moons": {"source": "ddcl", "reads": READS}}, "exports name 'moons', which is not among"),
+        ("experiments.kinds.gate", {"min_separation": 0.1}, "measured against one trivial rival"),
+        (
+            "experiments.kinds.gate",
+            {"min_separation": 0.1, "min_margin_over_majority": 0.1, "min_explained": 0.1},
+            "measured against one trivial rival",
+        ),
+    ],
+)
+def test_what_is_read_and_exported_must_fit_the_experiment(
+    place: str, value: Any, message: str, tmp_path: Path
+) -> None:
+    assert message in refusal(changed(place, value), tmp_path)
 
 
 def test_an_experiment_is_a_training_run_and_more() -> None:

@@ -74,7 +74,10 @@ def train(context: Context, digest: str, open_live: "OpenLive", seconds: float |
     identity = RunIdentity(context.name, config.method, config.dataset, scale, digest)
     with open_live(identity, parameters) as live:
         result = fit(module, data, config, checkpoint_path(context.root, digest), live.log, seconds)
+    for remark in module.remarks():
+        print(f"stability: {remark}", flush=True)
     context.note(
+        remarks=module.remarks(),
         device=result.device.accelerator,
         device_reason=result.device.reason,
         resumed=result.resumed,

@@ -68,6 +68,9 @@ def register(client: MlflowClient, upserted: Upserted) -> Registration:
     The alias moves only then, so a rollback by hand stays.
     """
     logical = upserted.run
+    if logical.stage("export") is None:
+        # not every experiment is deployed; where one should be and is not, the graph has said so
+        return Registration(None, None)
     reason = refusal(logical)
     bundle = bundle_folder(logical)
     if reason is not None or bundle is None:

@@ -13,6 +13,8 @@ from torch import nn
 from components.export.onnx import export_onnx
 from components.export.parity import BATCHES, TOKENS, ParityCase, Tolerance, compare, judge, parity_inputs
 from components.methods.ddcl.classifier import ReadoutClassifier, ServableClassifier
+from components.methods.ddcl.encoders import PerceptronEncoder
+from components.methods.ddcl.readouts import PrototypeReadout
 
 FEATURES = 3
 ROOT = Path(__file__).parents[2]
@@ -20,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 def servable() -> ServableClassifier:
     torch.manual_seed(3)
-    network = ReadoutClassifier(FEATURES, 4, dim=5, hidden=8, num_prototypes=6)
-    network.scaler.fit(torch.rand(50, FEATURES) * 100, torch.tensor([True, False, False]))
+    network = ReadoutClassifier(FEATURES, 4, PerceptronEncoder(FEATURES, 5, 8), PrototypeReadout(5, 6))
+    network.scaler.fit([torch.rand(50, FEATURES) * 100], torch.tensor([True, False, False]))
     return ServableClassifier(network).eval()
 
 
@@ -72,7 +74,7 @@ def test_parity_refuses_a_graph_that_ignores_the_mask() -> None:
         def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             # the mask stays an input of the graph without changing anything
             output = self.classifier(tokens, mask | True)
-            return output.logits, output.logits.softmax(-1), output.histogram
+            return output.logits, output.logits.softmax(-1), output.readout.mixture
 
     honest = servable()
     failed = {case.name for case in cases(exported(Maskless(honest.classifier).eval()), honest) if not case.passed}

@@ -103,7 +103,7 @@ def outputs(tmp_path: Path) -> Path:
         }
         for index, share in enumerate((0.6, 0.4))
     ]
-    write_json(out / "export/kinds/bundle/prototypes.json", prototypes)
+    write_json(out / "evaluate/kinds/prototypes.json", prototypes)
     return tmp_path
 
 
@@ -238,7 +238,7 @@ def test_nothing_run_yet_is_said(tmp_path: Path) -> None:
         "outputs/train/kinds/config.json",
         "outputs/evaluate",
         "outputs/evaluate/kinds/plots",
-        "outputs/export",
+        "outputs/evaluate/kinds/prototypes.json",
         "outputs",
     ],
 )
@@ -289,9 +289,9 @@ def test_text_from_data_and_configuration_is_no_markup(outputs: Path) -> None:
     metrics["notes"][evil] = evil
     write_json(outputs / "outputs/evaluate/kinds/metrics.json", metrics)
     write_json(outputs / "outputs/train/kinds/manifest.json", {"versions": {evil: evil}})
-    prototypes = read_json(outputs / "outputs/export/kinds/bundle/prototypes.json")
+    prototypes = read_json(outputs / "outputs/evaluate/kinds/prototypes.json")
     prototypes[0]["nearest"] = [{evil: evil}]
-    write_json(outputs / "outputs/export/kinds/bundle/prototypes.json", prototypes)
+    write_json(outputs / "outputs/evaluate/kinds/prototypes.json", prototypes)
     configure(outputs, lambda content: content["experiments"]["kinds"]["task"].update(note=evil, target=evil))
     found = page(outputs)
     assert "script" not in found.tags

@@ -169,3 +169,11 @@ def test_registered_model_answers_through_mlflow(root: Path, monkeypatch: pytest
     np.testing.assert_allclose(answer["logits"], 2 * tokens.mean(axis=1)[:, :3], rtol=1e-6)
     with pytest.raises(mlflow.exceptions.MlflowException):
         model.predict({"tokens": tokens[..., :6], "mask": np.ones((2, 3), dtype=bool)})
+
+
+def test_an_experiment_that_is_not_exported_is_no_matter_of_the_registry(root: Path) -> None:
+    tracked.write_train(root)
+    tracked.write_evaluate(root)
+    report = synchronise(root)
+    assert report.created
+    assert (report.registered, report.not_registered) == ((), ())

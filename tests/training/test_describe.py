@@ -7,6 +7,7 @@ import torch
 
 from components.config import TaskConfig
 from components.methods.ddcl.classifier import ReadoutClassifier
+from components.methods.ddcl.encoders import PerceptronEncoder
 from components.methods.ddcl.readouts import PrototypeReadout
 from components.training.data.tables import Split
 from components.training.ddcl.describe import NEAREST, describe_prototypes
@@ -25,7 +26,7 @@ def split() -> Split:
 @pytest.fixture
 def network(split: Split) -> ReadoutClassifier:
     torch.manual_seed(4)
-    model = ReadoutClassifier(2, 2, PrototypeReadout(4, COUNT), dim=4, hidden=8)
+    model = ReadoutClassifier(2, 2, PerceptronEncoder(2, 4, 8), PrototypeReadout(4, COUNT))
     model.scaler.fit([split.matrix], torch.zeros(2, dtype=torch.bool))
     tokens, mask = model.encode(split.tokens)
     model.readout.initialise(tokens, torch.Generator().manual_seed(0), mask, noise_std=0.1)

@@ -1,17 +1,31 @@
 """Hard vector quantisation (van den Oord et al., arXiv 1711.00937): what a soft codebook is held against."""
 
+import math
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
 from components.methods.ddcl.initialisation import INITIALISATIONS
+from components.methods.ddcl.numerics import (
+    BLOCK_ELEMENTS,
+    Number,
+    check_bag,
+    checked_count,
+    every_token,
+    masked_mean,
+    outside_autocast,
+    result_dtype,
+    with_derivative_of,
+)
 from components.methods.interfaces.quantiser import QuantisedTokens, VectorQuantizer
 
-# Added to every count of the moving average, so that a code without tokens divides by something (appendix A.1).
+UPDATES = ("ema", "gradient")
+# Added to every count of the moving average, as the authors' program does, so that an unused code divides by something.
 SMOOTHING = 1e-5
-# Entries that a block of distances may hold.
-BLOCK_ENTRIES = 2**22
+# Seeds stay below this, so that seed and step together fit the seed of a generator.
+SEEDS = 2**32
 
 
 class HardVectorQuantizer(VectorQuantizer):
@@ -25,18 +39,27 @@ class HardVectorQuantizer(VectorQuantizer):
 
     as means over valid tokens of the squared distance (a sum over the width, where some programs take its mean: their
     weights are D times ours). In training mode "ema" moves the codebook after each forward pass (appendix A.1):
-    N <- decay N + (1 - decay) n and m <- decay m + (1 - decay) sum z, e = m / N with smoothed N.
+    N <- decay N + (1 - decay) n and m <- decay m + (1 - decay) sum z, e = m / N with smoothed N. A codeword that no
+    token comes to keeps its place while N is well above the smoothing, and fades to the origin after that.
 
-    `revive_below`: in training mode a codeword whose share of tokens, averaged by `decay`, falls below this share of an
-    even one is put on a valid token of the batch, and its averages begin anew there. Which token is a function of the
-    number of steps, kept in the state, and of `seed`, so that a resumed training draws the same.
+    `revive_below`: in training mode a codeword whose share of tokens, averaged by `decay`, has fallen below this share
+    of an even one is put on a valid token of the batch, each on another one, and its averages begin anew there. That
+    happens before the batch is quantised, so that codes, losses and gradients are those of the codebook as it then is.
+    Which token is a function of the number of steps, kept in the state, and of `seed`, so that a resumed training draws
+    the same. The moments that an optimiser keeps of the old place stay as they are.
 
-    Of equally near codewords the first is taken. Calculated in float32 or wider, autocast or not. Without a valid token
-    the losses are 0 and nothing is updated.
+    Of equally near codewords the first is taken. Calculated in float32 or wider, autocast or not. The codes are the
+    codewords to the last bit. Without a valid token the losses are 0 and nothing is updated; what stands at a masked
+    place reaches nothing.
 
-    Raises ValueError for sizes below 1, a commitment below 0, an unknown update, a decay or share outside (0, 1),
-    tokens of another width, and in training mode for a valid token that is not finite, before anything is updated: one
-    such would stay in the averages for good.
+    Parameters
+    ----------
+    dim: width D of a token. num_codes: K. generator: source of the first codewords N(0, 1), the global one if None;
+    `initialise` takes them from data, which the paper leaves open. commitment 0.25 is the paper's, as is decay 0.99.
+
+    Raises ValueError for sizes below 1, a commitment below 0, an unknown update, a decay or share outside (0, 1), a
+    seed outside 0 to 2^32 - 1, tokens of another rank, width or type, a mask that does not fit, and in training mode
+    for a valid token that is not finite, before anything is updated: one such would stay in the averages for good.
     """
 
     num_wins: Tensor
@@ -50,25 +73,24 @@ class HardVectorQuantizer(VectorQuantizer):
         dim: int,
         num_codes: int,
         *,
-        commitment: float = 0.25,
+        commitment: Number = 0.25,
         update: str = "gradient",
-        decay: float = 0.99,
-        revive_below: float | None = None,
+        decay: Number = 0.99,
+        revive_below: Number | None = None,
         seed: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, count in (("dim", dim), ("num_codes", num_codes)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} is {count!r}; it must be an integer of at least 1")
-        if update not in ("gradient", "ema"):
-            raise ValueError(f"update is {update!r}; choose one of ema, gradient")
-        if not commitment >= 0:
-            raise ValueError(f"commitment is {commitment!r}; it must be at least 0")
+        if update not in UPDATES:
+            raise ValueError(f"update is {update!r}; choose one of {', '.join(UPDATES)}")
+        if not (math.isfinite(commitment) and commitment >= 0):
+            raise ValueError(f"commitment is {commitment!r}; it must be a finite number of at least 0")
         for name, share in (("decay", decay), ("revive_below", revive_below)):
             if share is not None and not 0 < share < 1:
                 raise ValueError(f"{name} is {share!r}; it must lie between 0 and 1")
-        self.dim, self.num_codes = dim, num_codes
+        if not 0 <= seed < SEEDS:
+            raise ValueError(f"seed is {seed!r}; it must be an integer from 0 to {SEEDS - 1}")
+        self.dim, self.num_codes = checked_count("dim", dim), checked_count("num_codes", num_codes)
         self.commitment, self.update, self.decay = commitment, update, decay
         self.revive_below, self.seed = revive_below, seed
         words = torch.randn(num_codes, dim, generator=generator)
@@ -92,10 +114,15 @@ class HardVectorQuantizer(VectorQuantizer):
         tokens: Float[Tensor, "*batch dim"],
         generator: torch.Generator,
         mask: Bool[Tensor, "*batch"] | None = None,
-        noise_std: float = 0.0,
+        noise_std: Number = 0.0,
         method: str = "k-means++",
     ) -> None:
-        """Place the codewords by one of `INITIALISATIONS`, with the averages of one token each. Raises as these do."""
+        """Place the codewords by one of `INITIALISATIONS`, with the averages of one token each.
+
+        Raises ValueError for an unknown method, and as `kmeans_plus_plus` does.
+        """
+        if method not in INITIALISATIONS:
+            raise ValueError(f"method is {method!r}; choose one of {', '.join(sorted(INITIALISATIONS))}")
         self.words.copy_(INITIALISATIONS[method](tokens, self.num_codes, generator, mask, noise_std))
         if self.update == "ema":
             self.num_wins.fill_(1)
@@ -107,26 +134,28 @@ class HardVectorQuantizer(VectorQuantizer):
         self, tokens: Float[Tensor, "batch tokens dim"], mask: Bool[Tensor, "batch tokens"] | None = None
     ) -> QuantisedTokens:
         """Quantise `tokens`; see the class."""
+        check_bag(tokens, mask)
         if tokens.ndim != 3 or tokens.shape[-1] != self.dim:
             raise ValueError(
                 f"tokens have shape {tuple(tokens.shape)}; this quantiser reads (batch, tokens, {self.dim})"
             )
-        with torch.autocast(tokens.device.type, enabled=False):
-            wide = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
-            valid = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask
-            wide = torch.where(valid.unsqueeze(-1), wide, 0)
+        valid = every_token(tokens) if mask is None else mask
+        with outside_autocast(tokens.device):
+            wide = torch.where(valid.unsqueeze(-1), tokens, 0).to(result_dtype(tokens, self.words))
             if self.training:
-                self._refuse_nonfinite(wide)
+                rows = wide.detach()[valid]
+                _refuse_nonfinite(rows)
+                self._revive(rows)
             indices = nearest(wide.detach().flatten(0, 1), self.words.detach()).reshape(valid.shape)
             words = self.words[indices].to(wide.dtype)
-            distortion = _mean((wide - words).detach().square().sum(dim=-1), valid)
-            commitment = _mean((wide - words.detach()).square().sum(dim=-1), valid)
+            commitment = masked_mean((wide - words.detach()).square().sum(dim=-1), valid)
             loss = self.commitment * commitment
             if self.update == "gradient":
-                loss = loss + _mean((wide.detach() - words).square().sum(dim=-1), valid)
-            codes = torch.where(valid.unsqueeze(-1), wide + (words - wide).detach(), 0)
+                loss = loss + masked_mean((wide.detach() - words).square().sum(dim=-1), valid)
+            codes = torch.where(valid.unsqueeze(-1), with_derivative_of(words.detach(), wide), 0)
             if self.training:
-                self._follow(wide.detach()[valid], indices[valid])
+                self._follow(rows, indices[valid])
+        distortion = commitment.detach()
         return QuantisedTokens(
             codes=codes,
             indices=torch.where(valid, indices, -1),
@@ -138,8 +167,25 @@ class HardVectorQuantizer(VectorQuantizer):
         )
 
     @torch.no_grad()
+    def _revive(self, tokens: Tensor) -> None:
+        """Put codewords that are dead on tokens of the list (N, D), as far as there are tokens."""
+        if self.revive_below is None or len(tokens) == 0:
+            return
+        dead = (self.shares < self.revive_below / self.num_codes).nonzero().squeeze(-1)[: len(tokens)]
+        if len(dead) == 0:
+            return
+        generator = torch.Generator().manual_seed(self.seed * SEEDS // 2 + int(self.steps))
+        chosen = torch.randperm(len(tokens), generator=generator)[: len(dead)].to(tokens.device)
+        self.words[dead] = tokens[chosen].to(self.words.dtype)
+        # an even share again, else it would be found dead once more before it could win
+        self.shares[dead] = 1 / self.num_codes
+        if self.update == "ema":
+            self.num_wins[dead] = 1
+            self.sums[dead] = self.words[dead]
+
+    @torch.no_grad()
     def _follow(self, tokens: Tensor, indices: Tensor) -> None:
-        """Move averages, codebook and dead codes by the valid tokens (N, D) of a batch and the codes they went to."""
+        """Move averages and codebook by the list of valid tokens (N, D) and the codes (N,) that they went to."""
         if len(tokens) == 0:
             return
         self.steps += 1
@@ -152,48 +198,37 @@ class HardVectorQuantizer(VectorQuantizer):
             total = self.num_wins.sum()
             smoothed = (self.num_wins + SMOOTHING) / (total + self.num_codes * SMOOTHING) * total
             self.words.copy_(self.sums / smoothed.unsqueeze(-1))
-        if self.revive_below is not None:
-            self._revive(tokens, self.shares < self.revive_below / self.num_codes)
-
-    def _revive(self, tokens: Tensor, dead: Tensor) -> None:
-        count = int(dead.sum())
-        if count == 0:
-            return
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + int(self.steps))
-        chosen = torch.randint(len(tokens), (count,), generator=generator).to(tokens.device)
-        self.words.data[dead] = tokens[chosen].to(self.words.dtype)
-        # an even share again, else it would be found dead once more before it could win
-        self.shares[dead] = 1 / self.num_codes
-        if self.update == "ema":
-            self.num_wins[dead] = 1
-            self.sums[dead] = self.words[dead]
-
-    def _refuse_nonfinite(self, tokens: Tensor) -> None:
-        broken = int((~torch.isfinite(tokens).all(dim=-1)).sum())
-        if broken:
-            raise ValueError(
-                f"{broken} valid tokens are not finite, and one would stay in the codebook for good; lower the "
-                "learning rate, or look at the encoder"
-            )
 
     @override
     def extra_repr(self) -> str:
         return f"dim={self.dim}, num_codes={self.num_codes}, update={self.update!r}, revive_below={self.revive_below}"
 
 
-def nearest(tokens: Float[Tensor, "tokens dim"], words: Float[Tensor, "codes dim"]) -> Tensor:
-    """Index (N,) of the nearest codeword of each token, the first of equals, by blocks of tokens."""
+@torch.no_grad()
+def nearest(tokens: Float[Tensor, "tokens dim"], words: Float[Tensor, "codes dim"]) -> Int[Tensor, " tokens"]:
+    """Index of the nearest codeword of each token, the first of equals, by blocks of tokens.
+
+    Calculated in the wider type of the two. Where two codewords are equally near but for rounding, that is, to within a
+    few units in the last place of the largest squared distance to the codebook's mean, either may be taken.
+    """
+    dtype = torch.promote_types(tokens.dtype, words.dtype)
     # about the words' mean, since expanded squares of vectors far from the origin cancel badly
+    words = words.to(dtype)
     centre = words.mean(dim=0)
-    words = (words - centre).to(tokens.dtype)
+    words = words - centre
     norms = words.square().sum(dim=-1)
-    rows = max(1, BLOCK_ENTRIES // len(words))
+    rows = max(1, BLOCK_ELEMENTS // max(words.shape))
     found = [
-        torch.addmm(norms, block - centre, words.mT, beta=-1, alpha=2).argmax(dim=-1)
+        torch.addmm(norms, block.to(dtype) - centre, words.mT, beta=-1, alpha=2).argmax(dim=-1)
         for block in torch.split(tokens, rows)
     ]
     return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=tokens.device)
 
 
-def _mean(values: Tensor, valid: Tensor) -> Tensor:
-    return torch.where(valid, values, 0).sum() / valid.sum().clamp_min(1)
+def _refuse_nonfinite(tokens: Tensor) -> None:
+    broken = int((~torch.isfinite(tokens).all(dim=-1)).sum())
+    if broken:
+        raise ValueError(
+            f"{broken} valid tokens are not finite, and one would stay in the codebook for good; lower the "
+            "learning rate, or look at the encoder"
+        )

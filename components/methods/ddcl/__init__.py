@@ -1,6 +1,7 @@
 """DDCL-Attention (arXiv 2604.03850): a prototype readout whose loss is exactly reconstruction plus diversity."""
 
 from components.methods.ddcl.attention import DDCLAttention, DDCLOutput
+from components.methods.ddcl.hierarchy import HierarchicalDDCL, HierarchyOutput
 from components.methods.ddcl.initialisation import INITIALISATIONS, kmeans_plus_plus, random_tokens, standard_normal
 from components.methods.ddcl.metrics import (
     CodebookUsage,
@@ -11,11 +12,14 @@ from components.methods.ddcl.metrics import (
     usage_counts,
 )
 from components.methods.ddcl.optimisation import PRACTICAL_TIMESCALE_RATIOS, parameter_groups
+from components.methods.ddcl.quantiser import SoftVectorQuantizer
 from components.methods.ddcl.readout import pool
 from components.methods.ddcl.schedules import (
     SCHEDULES,
     ConstantTemperature,
+    CosineTemperature,
     ExponentialTemperature,
+    LinearTemperature,
     TemperatureSchedule,
     temperature_schedule,
 )
@@ -35,11 +39,16 @@ __all__ = [
     "SCHEDULES",
     "CodebookUsage",
     "ConstantTemperature",
+    "CosineTemperature",
     "CriticalTemperatures",
     "DDCLAttention",
     "DDCLOutput",
     "ExponentialTemperature",
+    "HierarchicalDDCL",
+    "HierarchyOutput",
+    "LinearTemperature",
     "Separation",
+    "SoftVectorQuantizer",
     "TemperatureSchedule",
     "codebook_usage",
     "critical_temperatures",

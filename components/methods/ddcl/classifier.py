@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from components.methods.ddcl.encoders import ENCODERS
+from components.methods.ddcl.encoders import TokenEncoder
 from components.methods.ddcl.numerics import every_token
 from components.methods.ddcl.scaler import FeatureScaler
 from components.methods.interfaces.readout import Readout, ReadoutOutput
@@ -53,28 +53,24 @@ class ReadoutClassifier(nn.Module):
     Shapes: tokens (B, T, F) in physical units, mask (B, T) with True for real tokens; logits (B, C).
     A sequence without a real token is read as zeros, and so has the head's bias as its logits.
 
-    encoder: one of `ENCODERS`; view: one of `VIEWS`, taken of the scaled features before they are encoded.
-    Raises ValueError for an encoder or a view that does not exist, or sizes that an encoder does not take.
+    view: one of `VIEWS`, taken of the scaled features before they are encoded. Raises ValueError for one that is none.
     """
 
     def __init__(
         self,
         num_features: int,
         num_classes: int,
+        encoder: TokenEncoder,
         readout: Readout,
         *,
-        dim: int,
-        hidden: int,
-        encoder: str = "perceptron",
         view: str = "tokens",
     ):
         super().__init__()
-        for what, name, known in (("encoder", encoder, ENCODERS), ("view", view, VIEWS)):
-            if name not in known:
-                raise ValueError(f"{what} is {name!r}; choose one of {', '.join(sorted(known))}")
+        if view not in VIEWS:
+            raise ValueError(f"view is {view!r}; choose one of {', '.join(sorted(VIEWS))}")
         self.scaler = FeatureScaler(num_features)
         self.view = view
-        self.encoder = ENCODERS[encoder](num_features, dim, hidden)
+        self.encoder = encoder
         self.readout = readout
         self.head = nn.Linear(readout.width, num_classes)
 

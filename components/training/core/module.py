@@ -49,6 +49,10 @@ class TrainableModule(lightning.LightningModule):
     def state_metrics(self) -> dict[str, float]:
         """What is measured once an epoch on the module itself: separation, temperature, usage."""
 
+    def remarks(self) -> list[str]:
+        """What a reader must know of how the training ended, in sentences."""
+        return []
+
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         terms = self.losses(batch)
         self.train_means.add(len(batch[0]), **terms)

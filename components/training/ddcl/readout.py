@@ -51,7 +51,7 @@ class ReadoutModule(TrainableModule):
         )
         self.register_buffer("class_weights", torch.ones(len(config.task.classes)))
         self.register_buffer("temperature_unit", torch.ones((), dtype=torch.float64))
-        self.watch = PrototypeWatch()
+        self.watch = PrototypeWatch(config.training.learning_rate, config.training.timescale_ratio)
         # of the whole training; known when the rows are
         self.steps = 1
 
@@ -110,6 +110,18 @@ class ReadoutModule(TrainableModule):
         if not self.model_config.monitor or not isinstance(readout, PrototypeReadout | HierarchyReadout):
             return health
         return {**health, **self.watch.metrics(self.network)}
+
+    @override
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["prototype_watch"] = self.watch.state_dict()
+
+    @override
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.watch.load_state_dict(checkpoint["prototype_watch"])
+
+    def remarks(self) -> list[str]:
+        """What the monitor said of the last epoch, if it warned of anything."""
+        return list(self.watch.reasons)
 
     @override
     def configure_optimizers(self) -> Any:

@@ -54,17 +54,17 @@ def supervised(config: TrainConfig) -> bool:
 
 def network(config: TrainConfig) -> "ReadoutClassifier":
     from components.methods.ddcl.classifier import ReadoutClassifier
+    from components.methods.ddcl.encoders import ENCODERS
     from components.training.ddcl.readouts import READOUTS
 
     model = read_model_config(config)
+    num_features = model.num_features or len(config.task.features)
     try:
         return ReadoutClassifier(
-            model.num_features or len(config.task.features),
+            num_features,
             len(config.task.classes),
+            ENCODERS[model.encoder](num_features, model.dim, model.hidden),
             READOUTS[model.readout](model),
-            dim=model.dim,
-            hidden=model.hidden,
-            encoder=model.encoder,
             view=model.view,
         )
     except ValueError as error:

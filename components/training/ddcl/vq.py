@@ -28,7 +28,9 @@ WARM_IMAGES = 256
 
 
 class VQModule(TrainableModule):
-    """L = mean squared error of the pixels + loss_weight * (the quantiser's loss).
+    """L = (squared error of the pixels) / (their variance around the mean image) + loss_weight * (quantiser's loss).
+
+    The first term is the share of the variance that is left: 1 for a decoder that always answers the mean image.
 
     The codes of a soft quantiser learn at `learning_rate` and the rest at `timescale_ratio` times that; beside a hard
     quantiser all learn at the slow rate, so that encoder and decoder have the same budget in both.
@@ -78,10 +80,11 @@ class VQModule(TrainableModule):
         if self.training:
             self.usage += torch.bincount(output.indices.flatten(), minlength=len(self.usage))
         quantised = output.quantised
+        left = pixels / self.variance.to(pixels.dtype)
         return {
-            "loss": pixels + self.model_config.loss_weight * quantised.loss,
+            "loss": left + self.model_config.loss_weight * quantised.loss,
             "pixel_error": pixels,
-            "explained": 1 - pixels.double() / self.variance,
+            "explained": 1 - left,
             "quantisation_loss": quantised.quantisation_loss,
             "reconstruction": quantised.reconstruction,
             "diversity": quantised.diversity,

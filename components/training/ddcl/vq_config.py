@@ -23,15 +23,13 @@ class VQConfig(Strict):
     # soft: DDCL-Attention; hard: nearest code with the straight-through estimator, its codebook learnt by gradient;
     # hard-ema: the codebook follows a moving average of what falls to it
     quantiser: Literal["soft", "hard", "hard-ema"] = "soft"
-    # what the decoder sees in evaluation: the soft code that it was trained on, or the nearest codeword
-    decode: Literal["soft", "nearest"] = "soft"
     # weight of the quantiser's own loss beside the pixels' squared error
     loss_weight: float = Field(default=1.0, ge=0)
     # soft only: the temperature over all steps, in units of the largest variance of the latents as training starts,
     # or in squared units of the latents
     temperature_schedule: Literal["exponential", "linear", "cosine"] = "exponential"
     temperature_start: Positive = 0.5
-    temperature_end: Positive = 0.05
+    temperature_end: Positive = 0.5
     temperature_unit: Literal["absolute", "variance"] = "variance"
     # hard only
     commitment: float = Field(default=0.25, ge=0)
@@ -45,7 +43,7 @@ class VQConfig(Strict):
     @model_validator(mode="after")
     def _nothing_is_set_in_vain(self) -> "VQConfig":
         hard = ("commitment", "decay", "revive_below")
-        soft = ("decode", "temperature_schedule", "temperature_start", "temperature_end", "temperature_unit")
+        soft = ("temperature_schedule", "temperature_start", "temperature_end", "temperature_unit")
         for name in hard if self.quantiser == "soft" else soft:
             if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} is set, and a {self.quantiser} quantiser does not read it; leave it out")

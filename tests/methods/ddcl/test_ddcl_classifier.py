@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from components.methods.ddcl.classifier import ReadoutClassifier, ServableClassifier
+from components.methods.ddcl.encoders import PerceptronEncoder
 from components.methods.ddcl.readouts import PrototypeReadout
 from components.methods.ddcl.scaler import SMALLEST_POSITIVE, FeatureScaler
 
@@ -20,7 +21,7 @@ NONE = torch.zeros(FEATURES, dtype=torch.bool)
 
 def classifier(seed: int = 0) -> ReadoutClassifier:
     torch.manual_seed(seed)
-    model = ReadoutClassifier(FEATURES, CLASSES, PrototypeReadout(DIM, COUNT), dim=DIM, hidden=8)
+    model = ReadoutClassifier(FEATURES, CLASSES, PerceptronEncoder(FEATURES, DIM, 8), PrototypeReadout(DIM, COUNT))
     model.scaler.fit([torch.rand(50, FEATURES) * 100 + 1], torch.tensor([True, False, False, True]))
     return model.eval()
 
