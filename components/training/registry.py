@@ -41,6 +41,15 @@ class Answers(NamedTuple):
     mixtures: "Tensor | None"
 
 
+class Tree(NamedTuple):
+    """Levels of prototypes from the tokens upwards: memberships (K_l, K_l+1), and each prototype's share (K_l,) of all
+    tokens of a split.
+    """
+
+    memberships: "tuple[Tensor, ...]"
+    sizes: "tuple[Tensor, ...]"
+
+
 @runtime_checkable
 class Classifier(Method, Protocol):
     """A method whose models predict a class. Those of the exported experiments are classifiers."""
@@ -59,6 +68,9 @@ class Classifier(Method, Protocol):
 
     def describe(self, config: TrainConfig, weights: Path, rows: "Rows[Any]") -> list[dict[str, Any]]:
         """One entry a prototype, in terms of real rows."""
+
+    def tree(self, config: TrainConfig, weights: Path, rows: "Rows[Any]") -> "Tree | None":
+        """The levels of a hierarchy, None for any other model."""
 
     def explain(self, config: TrainConfig, weights: Path, rows: "Rows[Any]") -> list[dict[str, Any]]:
         """Some rows, each told by its mixture of prototypes; empty where the model has none."""

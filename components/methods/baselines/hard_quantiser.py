@@ -24,8 +24,9 @@ from components.methods.interfaces.quantiser import QuantisedTokens, VectorQuant
 UPDATES = ("ema", "gradient")
 # Added to every count of the moving average, as the authors' program does, so that an unused code divides by something.
 SMOOTHING = 1e-5
-# Seeds stay below this, so that seed and step together fit the seed of a generator.
 SEEDS = 2**32
+# Steps between the streams of two seeds; odd, since a CPU generator reads the lowest 32 bits of its seed only.
+STREAM = 1_000_003
 
 
 class HardVectorQuantizer(VectorQuantizer):
@@ -174,7 +175,7 @@ class HardVectorQuantizer(VectorQuantizer):
         dead = (self.shares < self.revive_below / self.num_codes).nonzero().squeeze(-1)[: len(tokens)]
         if len(dead) == 0:
             return
-        generator = torch.Generator().manual_seed(self.seed * SEEDS // 2 + int(self.steps))
+        generator = torch.Generator().manual_seed(self.seed * STREAM + int(self.steps))
         chosen = torch.randperm(len(tokens), generator=generator)[: len(dead)].to(tokens.device)
         self.words[dead] = tokens[chosen].to(self.words.dtype)
         # an even share again, else it would be found dead once more before it could win
@@ -208,8 +209,9 @@ class HardVectorQuantizer(VectorQuantizer):
 def nearest(tokens: Float[Tensor, "tokens dim"], words: Float[Tensor, "codes dim"]) -> Int[Tensor, " tokens"]:
     """Index of the nearest codeword of each token, the first of equals, by blocks of tokens.
 
-    Calculated in the wider type of the two. Where two codewords are equally near but for rounding, that is, to within a
-    few units in the last place of the largest squared distance to the codebook's mean, either may be taken.
+    Calculated in the wider type of the two, by expanded squares about the codebook's mean: where the squared distances
+    of two codewords differ by no more than a few roundings of the largest squared distance to that mean, either may be
+    taken.
     """
     dtype = torch.promote_types(tokens.dtype, words.dtype)
     # about the words' mean, since expanded squares of vectors far from the origin cancel badly

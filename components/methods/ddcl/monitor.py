@@ -56,10 +56,10 @@ class StabilityMonitor:
       longer than 2 over the largest curvature, so that plain descent overshoots (with `adaptive`, an optimiser that
       scales its steps, this is a warning).
     - warning: the temperature is between 2 and 4 lambda_max, where a collapsed bank attracts descent on the free
-      energy; the separation falls while the curvature is negative in some direction, so that the bank slides off a saddle in
-      place of resting in the boundary layer that the theorem asks for; the separation falls so that it reaches the
-      merged state within 20 further reports; the timescale ratio is outside the range that the paper calls stable (0.01
-      to 0.1).
+      energy; the separation falls while the curvature is negative in some direction, so that the bank slides off a
+      saddle in place of resting in the boundary layer that the theorem asks for; the separation falls so that it
+      reaches the merged state within 20 further reports; the timescale ratio is outside the range that the paper
+      calls stable (0.01 to 0.1).
 
     The trend is the median of the slopes between all pairs of the last 8 reports (Theil and Sen), which one bad report
     does not move. `state` is plain numbers: a monitor that takes it up says the same.

@@ -11,6 +11,7 @@ from components.config import TrainConfig
 if TYPE_CHECKING:
     from components.evaluation.metrics import Indices
     from components.training.data.batches import TrainingData
+    from components.training.registry import Tree
 
 OWN_PROTOTYPES = "own_prototypes"
 BY_HEAD = "the linear head on what the readout gives it; nmi and ari judge its predictions"
@@ -35,6 +36,7 @@ class Scores:
     clusters: "Indices | None"
     num_prototypes: int
     left_out: int = 0
+    tree: "Tree | None" = None
     details: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +90,17 @@ def score(config: TrainConfig, weights: Path, data: "TrainingData[Any]") -> Scor
     for name, answer in _baselines(config, weights, data, labels["train"], num_prototypes or len(classes)).items():
         systems[name] = scores(labels["test"], answer.predictions, classes, answer.clusters)
         notes[name] = answer.note
-    return Scores(model, systems, notes, labels["test"], predictions, clusters, num_prototypes, data.left_out)
+    return Scores(
+        model,
+        systems,
+        notes,
+        labels["test"],
+        predictions,
+        clusters,
+        num_prototypes,
+        data.left_out,
+        family.tree(config, weights, data.test),
+    )
 
 
 def _baselines(
@@ -134,6 +146,7 @@ def tell(config: TrainConfig, weights: Path, data: "TrainingData[Any]") -> dict[
 def draw(scored: Scores, config: TrainConfig, training: Path, folder: Path, name: str) -> None:
     """Confusion, use of the prototypes, and the course of training."""
     from components.evaluation.metrics import classification, contingency
+    from components.evaluation.pictures import plot_tree
     from components.evaluation.plots import plot_confusion, plot_prototype_use, plot_separation, plot_training
     from components.tracking.records import HISTORY_NAME, read_history
 
@@ -146,7 +159,10 @@ def draw(scored: Scores, config: TrainConfig, training: Path, folder: Path, name
     if scored.clusters is not None:
         use = contingency(scored.clusters, scored.labels, scored.num_prototypes, len(classes)).T
         plot_prototype_use(use, classes, folder / "prototype_use.png", f"{name}: prototypes of the test rows")
-    if "prototypes/separation_min" in series:
+    if scored.tree is not None:
+        memberships, sizes = ([part.numpy() for part in parts] for parts in scored.tree)
+        plot_tree(memberships, sizes, folder / "tree.png", f"{name}: prototypes, and what those above them gather")
+    if "prototypes/temperature" in series:
         plot_separation(
             steps,
             series["prototypes/separation_min"],

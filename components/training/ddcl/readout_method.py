@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from components.config import TrainConfig, validated
 from components.errors import ConfigError
 from components.training.ddcl.config import ReadoutConfig
-from components.training.registry import Answers
+from components.training.registry import Answers, Tree
 
 if TYPE_CHECKING:
     import torch
@@ -116,6 +116,23 @@ def describe(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> li
     from components.training.ddcl.describe import describe_prototypes
 
     return describe_prototypes(trained(config, weights), rows, config.task)
+
+
+def tree(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> Tree | None:
+    import torch
+
+    from components.methods.ddcl.readouts import HierarchyReadout
+
+    model = trained(config, weights)
+    readout = model.readout
+    if not isinstance(readout, HierarchyReadout):
+        return None
+    masses = [torch.zeros(layer.num_prototypes, dtype=torch.float64) for layer in readout.layers]
+    with torch.no_grad():
+        for batch in rows.in_order():
+            for mass, level in zip(masses, readout.stack(*model.encode(batch.tokens, batch.mask)).levels, strict=True):
+                mass.add_(level.assignments.double().sum(dim=(0, 1)))
+    return Tree(readout.stack.tree(), tuple(mass / mass.sum() for mass in masses))
 
 
 def explain(config: TrainConfig, weights: Path, rows: "Rows[TokenBatch]") -> list[dict[str, Any]]:

@@ -1,13 +1,17 @@
 """Hard vector quantisation against what is written out by hand: values, stop-gradients, moving averages, revival."""
 
 import copy
+from collections.abc import Iterator
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from components.methods.baselines import hard_quantiser, hard_reference
 from components.methods.baselines.hard_quantiser import SMOOTHING, HardVectorQuantizer, nearest
 
 DIM, CODES = 3, 5
@@ -23,6 +27,21 @@ def batch(seed: int = 1, size: int = 4, length: int = 6, scale: float = 1.0) -> 
     mask = torch.rand(size, length, generator=generator) < 0.7
     mask[:, 0] = True
     return tokens, mask
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Without the tests' own shape checks, so that a bad call meets the message that a user gets."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+def relative_error(got: Tensor, wanted: Tensor) -> float:
+    """Norm of the error over norm of the truth; 0 where both are 0."""
+    error = float((got.detach().double() - wanted.detach().double()).norm())
+    return error / max(float(wanted.detach().double().norm()), 1e-300) if error else 0.0
 
 
 def slow_nearest(tokens: Tensor, words: Tensor) -> Tensor:
@@ -135,7 +154,8 @@ def test_revival_is_a_function_of_seed_and_step() -> None:
         return layer.words
 
     assert torch.equal(words(1, False), words(1, True))
-    assert not torch.equal(words(1, False), words(2, False))
+    for one, other in ((1, 2), (0, 2), (0, 2**31)):
+        assert not torch.equal(words(one, False), words(other, False))
 
 
 @pytest.mark.parametrize("update", ["gradient", "ema"])
@@ -179,6 +199,8 @@ def test_under_autocast_it_calculates_in_single_precision() -> None:
         ({"commitment": -1.0}, "commitment is -1.0"),
         ({"decay": 1.0}, "decay is 1.0; it must lie between 0 and 1"),
         ({"revive_below": 0.0}, "revive_below is 0.0"),
+        ({"commitment": float("nan")}, "commitment is nan"),
+        ({"seed": -1}, "seed is -1; it must be an integer from 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(more: dict, message: str) -> None:
@@ -211,3 +233,240 @@ def test_it_agrees_with_vector_quantize_pytorch() -> None:
     # theirs is the mean over the width
     torch.testing.assert_close(found.loss / DIM, loss.sum(), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(ours.words, theirs.codebook, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0.0), (1.0, 0.0), (1e3, 0.0), (1.0, 1e3)])
+@pytest.mark.parametrize("size", [(1, 1, 1, 1), (1, 2, 3, 2), (2, 1, 7, 4), (1, 63, 5, 64), (1, 500, 64, 8)])
+@pytest.mark.parametrize("update", ["gradient", "ema"])
+def test_values_gradients_and_averages_equal_the_reference(
+    update: str, size: tuple[int, int, int, int], scale: float, shift: float
+) -> None:
+    """One step of training from the very numbers that the layer gets, with about a third of the tokens masked."""
+    rows, length, dim, codes = size
+    generator = torch.Generator().manual_seed(3)
+    layer = HardVectorQuantizer(dim, codes, update=update, decay=0.9, commitment=0.4)
+    tokens = torch.randn(rows, length, dim, generator=generator) * scale + shift
+    mask = torch.rand(rows, length, generator=generator) < 0.67
+    mask[0, 0] = True
+    with torch.no_grad():
+        layer.words.copy_(torch.randn(codes, dim, generator=generator) * scale + shift)
+        if update == "ema":
+            layer.num_wins.copy_(1 + torch.rand(codes, generator=generator))
+            layer.sums.copy_(layer.words * layer.num_wins[:, None])
+    before = copy.deepcopy(layer)
+    tokens.requires_grad_()
+    found = layer(tokens, mask)
+    valid, words, chosen = tokens[mask], before.words, found.indices[mask]
+
+    distances = hard_reference.squared_distances(valid, words)
+    least = distances.gather(1, hard_reference.nearest(valid, words)[:, None])
+    assert float((distances.gather(1, chosen[:, None]) - least).max()) <= 1e-5 * float(distances.max())
+    commitment = hard_reference.commitment_loss(valid, words, chosen)
+    assert relative_error(found.distortion, commitment) < 1e-5
+    assert relative_error(found.codes[mask], hard_reference.codes(valid, words, chosen)) < 1e-6
+    wanted = 0.4 * hard_reference.gradient_of_commitment_loss(valid, words, chosen)
+    (got,) = torch.autograd.grad(found.loss, tokens, retain_graph=True)
+    assert relative_error(got[mask], wanted) < 1e-5
+    assert float(got[~mask].abs().sum()) == 0
+    if update == "gradient":
+        wanted_loss = 0.4 * commitment + hard_reference.codebook_loss(valid, words, chosen)
+        wanted = hard_reference.gradient_of_codebook_loss(valid, words, chosen)
+        (got,) = torch.autograd.grad(found.loss, layer.words)
+        assert relative_error(got, wanted) < 1e-5
+    else:
+        wanted_loss = 0.4 * commitment
+        state = hard_reference.Averages(before.num_wins, before.sums, before.words)
+        moved = hard_reference.moved(state, valid, chosen, 0.9, SMOOTHING)
+        for got, wanted in ((layer.num_wins, moved.num_wins), (layer.sums, moved.sums), (layer.words, moved.words)):
+            assert relative_error(got, wanted) < 1e-6
+        assert codes == 1 or not torch.equal(layer.words, before.words)
+    assert relative_error(found.loss, wanted_loss) < 1e-5
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 30), codes=st.integers(1, 9))
+def test_the_reference_is_its_own_closed_forms(seed: int, count: int, codes: int) -> None:
+    """Stop-gradients written as detach give the gradients that the equations have, and coincident codes the first."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(count, 3, dtype=torch.float64, generator=generator).requires_grad_()
+    words = torch.randn(codes, 3, dtype=torch.float64, generator=generator)
+    words = torch.cat([words, words]).requires_grad_()
+    chosen = hard_reference.nearest(tokens, words)
+    assert int(chosen.max()) < codes
+    codebook = hard_reference.codebook_loss(tokens, words, chosen)
+    commitment = hard_reference.commitment_loss(tokens, words, chosen)
+    torch.testing.assert_close(codebook, commitment, rtol=1e-14, atol=0)
+    through = torch.autograd.grad(codebook + commitment, (tokens, words))
+    torch.testing.assert_close(through[0], hard_reference.gradient_of_commitment_loss(tokens, words, chosen))
+    torch.testing.assert_close(through[1], hard_reference.gradient_of_codebook_loss(tokens, words, chosen))
+    coded = hard_reference.codes(tokens, words, chosen)
+    torch.testing.assert_close(coded, words[chosen])
+    assert torch.equal(torch.autograd.grad(coded.sum(), tokens)[0], torch.ones_like(tokens))
+    # both halves of one loss with its gradients let through: the plain squared error has the two of them
+    plain = (tokens - words[chosen]).square().sum(dim=-1).mean()
+    for one, other in zip(torch.autograd.grad(plain, (tokens, words)), through, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10**6), outlier=st.floats(0, 1e3), codes=st.integers(1, 40))
+def test_a_codeword_other_than_the_nearest_costs_no_more_than_rounding(seed: int, outlier: float, codes: int) -> None:
+    """Also where one codeword lies far off, which puts the codebook's mean far from all others."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens, words = torch.randn(50, DIM, generator=generator), torch.randn(codes, DIM, generator=generator)
+    words[0] += outlier
+    found, distances = nearest(tokens, words), hard_reference.squared_distances(tokens, words)
+    largest = hard_reference.squared_distances(torch.cat([tokens, words]), words.mean(dim=0, keepdim=True)).max()
+    excess = distances.gather(1, found[:, None]).squeeze(1) - distances.min(dim=1).values
+    assert float(excess.max()) <= 8 * torch.finfo(torch.float32).eps * float(largest)
+
+
+def test_coincident_codewords_give_the_first_in_every_column_of_the_product() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for codes in (1, 3, 8, 17, 33):
+        words = torch.randn(codes, 5, generator=generator)
+        repeated = torch.cat([words, words, words])[torch.randperm(3 * codes, generator=generator)]
+        found = nearest(torch.randn(200, 5, generator=generator), repeated)
+        firsts = (repeated[:, None] == repeated[None]).all(dim=-1).int().argmax(dim=1)
+        assert torch.equal(firsts[found], found)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10**6))
+def test_moving_or_turning_tokens_and_codewords_together_changes_no_choice_and_no_loss(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    turn = torch.linalg.qr(torch.randn(DIM, DIM, dtype=torch.float64, generator=generator)).Q
+    shift = torch.randn(DIM, dtype=torch.float64, generator=generator) * 10
+    order = torch.randperm(CODES, generator=generator)
+    layer, (tokens, mask) = quantiser().double().eval(), batch(seed)
+    moved = copy.deepcopy(layer)
+    with torch.no_grad():
+        moved.words.copy_((layer.words @ turn + shift)[order])
+    plain, other = layer(tokens.double(), mask), moved(tokens.double() @ turn + shift, mask)
+    assert torch.equal(order[other.indices[mask]], plain.indices[mask])
+    torch.testing.assert_close(other.loss, plain.loss)
+    torch.testing.assert_close(other.codes[mask], plain.codes[mask] @ turn + shift)
+
+
+def test_codes_are_codewords_to_the_last_bit_and_come_back_from_their_indices() -> None:
+    layer, (tokens, mask) = quantiser().eval(), batch()
+    found = layer(tokens * 0.1 + 3, mask)
+    assert torch.equal(found.codes, layer.lookup(found.indices))
+    assert set(found.indices[~mask].tolist()) == {-1}
+
+
+def test_codewords_at_the_means_of_their_tokens_stay_there() -> None:
+    """A fixed point of k-means is one of the moving average: what falls to a code is what it is the mean of."""
+    centres = torch.tensor([[0.0, 0, 0], [10.0, 0, 0], [0, 10.0, 0], [0, 0, 10.0], [7.0, 7.0, 7.0]])
+    spread = torch.randn(60, CODES, DIM, generator=torch.Generator().manual_seed(2))
+    tokens = (centres + spread - spread.mean(dim=0)).reshape(10, -1, DIM)
+    layer = quantiser("ema", decay=0.8)
+    layer.words.copy_(centres)
+    layer.num_wins.fill_(60)
+    layer.sums.copy_(centres * 60)
+    for _ in range(20):
+        layer(tokens)
+    torch.testing.assert_close(layer.words, centres, rtol=1e-6, atol=2e-5)
+
+
+def test_a_codeword_without_tokens_keeps_its_place_until_its_count_nears_the_smoothing() -> None:
+    layer = quantiser("ema", decay=0.5)
+    place = torch.full((DIM,), 1e3)
+    layer.words[4] = layer.sums[4] = place
+    for step in range(40):
+        layer(batch(seed=step)[0])
+        if step == 7:
+            torch.testing.assert_close(layer.words[4], place, rtol=5e-3, atol=0)
+    assert float(layer.words[4].norm()) < 1e-3 * float(place.norm())
+
+
+@pytest.mark.parametrize("update", ["gradient", "ema"])
+def test_revived_codes_lie_on_different_valid_tokens_and_the_batch_is_quantised_by_them(update: str) -> None:
+    layer = quantiser(update, decay=0.9, revive_below=0.5)
+    with torch.no_grad():
+        layer.words[1:] += 100
+    layer.shares[1:] = 0
+    tokens, mask = batch()
+    tokens[~mask] = 50.0
+    tokens.requires_grad_()
+    started = copy.deepcopy(layer)
+    found = layer(tokens, mask)
+    # what was revived is nearest to its own token, at distance 0
+    at = torch.cdist(tokens.detach()[mask], started.words[:1].detach()).squeeze(1)
+    errors = (tokens - found.codes)[mask].norm(dim=-1).detach()
+    exact = errors == 0
+    assert int(exact.sum()) == CODES - 1
+    assert found.indices[mask][exact].sort().values.tolist() == [1, 2, 3, 4]
+    assert bool((errors <= at + 1e-5).all())
+    if update == "gradient":
+        # the gradient is of the codebook as it now is, not of the places that are left
+        (got,) = torch.autograd.grad(found.loss, layer.words)
+        wanted = hard_reference.gradient_of_codebook_loss(tokens[mask], layer.words, found.indices[mask])
+        assert relative_error(got, wanted) < 1e-5
+
+
+def test_no_more_codes_are_revived_than_there_are_tokens() -> None:
+    layer = quantiser("ema", revive_below=0.5)
+    layer.words += 100
+    layer.sums += 100
+    layer.shares.zero_()
+    layer(torch.zeros(1, 2, DIM))
+    assert int((layer.words.norm(dim=-1) < 1).sum()) == 2
+
+
+def test_a_revival_leaves_an_earlier_graph_as_it_was() -> None:
+    """Gradients of two batches gathered before a step: the first one's stay those of its own codewords."""
+    layer, alone = (quantiser(decay=0.5, revive_below=0.9) for _ in range(2))
+    (first, _), (second, _) = batch(1), batch(2)
+    one = layer(first)
+    two = layer(second)
+    (one.loss + two.loss).backward()
+    two_alone = torch.autograd.grad(layer(second).loss, layer.words)[0]
+    alone(first).loss.backward()
+    assert bool(layer.words.grad.isfinite().all())
+    assert not torch.equal(layer.words.grad, alone.words.grad)
+    assert two_alone.shape == alone.words.grad.shape
+
+
+def test_long_lists_go_by_blocks_and_no_tensor_of_tokens_by_codes_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Largest(TorchDispatchMode):
+        elements = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                self.elements = max(self.elements, result.numel())
+            return result
+
+    tokens, words = torch.randn(4001, 8), torch.randn(70, 8)
+    whole = nearest(tokens, words)
+    monkeypatch.setattr(hard_quantiser, "BLOCK_ELEMENTS", 70 * 100)
+    with Largest() as seen:
+        assert torch.equal(nearest(tokens, words), whole)
+    assert seen.elements == tokens.numel()
+    assert 70 * 100 < seen.elements < 4001 * 70
+
+
+@pytest.mark.parametrize(
+    ("tokens", "mask", "message"),
+    [
+        (torch.zeros(2, 3, 4), None, "tokens have shape .2, 3, 4.; this quantiser reads .batch, tokens, 3."),
+        (torch.zeros(2, 3), None, "this quantiser reads"),
+        (torch.zeros(2, 4, 3, dtype=torch.int64), None, r"call tokens.float\(\) first"),
+        (torch.zeros(2, 4, 3), torch.ones(2, 4), "use mask.bool"),
+        (torch.zeros(2, 4, 3), torch.ones(2, 3, dtype=torch.bool), "the mask must have one entry per token"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_tokens_and_masks_that_do_not_fit_are_refused(tokens: Tensor, mask: Tensor | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        quantiser()(tokens, mask)
+
+
+def test_starting_codes_come_from_data_and_an_unknown_way_is_refused() -> None:
+    layer, (tokens, mask) = quantiser("ema"), batch()
+    layer.initialise(tokens, torch.Generator().manual_seed(0), mask)
+    assert float(torch.cdist(layer.words, tokens[mask]).amin(dim=1).max()) == 0
+    assert torch.equal(layer.sums, layer.words)
+    with pytest.raises(ValueError, match="method is 'kmeans'; choose one of"):
+        layer.initialise(tokens, torch.Generator(), mask, method="kmeans")
