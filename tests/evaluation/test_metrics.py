@@ -161,3 +161,11 @@ def test_wrong_input_is_refused(labels: list[object], predictions: list[object],
 
 def test_contingency_counts() -> None:
     assert contingency([0, 0, 2], [1, 1, 0], 3, 2).tolist() == [[0, 2], [0, 0], [1, 0]]
+
+
+def test_clusters_no_more_than_classes_get_their_best_matching_as_well() -> None:
+    labels, clusters = [0, 0, 1, 1, 2, 2], [2, 2, 0, 0, 1, 0]
+    found = scores(labels, labels, ["a", "b", "c"], clusters)
+    assert found["hungarian_accuracy"] == pytest.approx(5 / 6)
+    assert "hungarian_accuracy" not in scores(labels, labels, ["a", "b", "c"], [3, 2, 0, 0, 1, 0])
+    assert "hungarian_accuracy" not in scores(labels, labels, ["a", "b", "c"])

@@ -65,13 +65,13 @@ def trained_on(of: TrainConfig, data: TrainingData[Any], checkpoint: Path) -> tu
 
 @pytest.mark.parametrize("quantiser", sorted(QUANTISERS))
 def test_it_learns_and_a_resumed_training_ends_in_the_same_bits(quantiser: str, prepared: Path, tmp_path: Path) -> None:
-    of = config(epochs=6, quantiser=quantiser, **({} if quantiser == "soft" else {"revive_below": 0.3}))
+    of = config(epochs=14, quantiser=quantiser, **({} if quantiser == "soft" else {"revive_below": 0.3}))
     data = read_data(of, prepared)
     straight, whole = trained_on(of, data, tmp_path / "straight.ckpt")
     errors = [entry["metrics"]["validation/pixel_error"] for entry in whole.history]
     assert errors[-1] < 0.8 * errors[0]
     metrics = whole.history[-1]["metrics"]
-    assert 0 < metrics["validation/explained"] < 1
+    assert 0.1 < metrics["validation/explained"] < 1
     parts = metrics["validation/reconstruction"] + metrics["validation/diversity"]
     assert metrics["validation/quantisation_loss"] == pytest.approx(parts, rel=1e-4)
 
@@ -79,7 +79,7 @@ def test_it_learns_and_a_resumed_training_ends_in_the_same_bits(quantiser: str, 
         pass
 
     def stop(step: int, _: dict[str, float]) -> None:
-        if step == whole.history[3]["step"]:
+        if step == whole.history[5]["step"]:
             raise Stop
 
     with pytest.raises(Stop):

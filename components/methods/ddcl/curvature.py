@@ -11,7 +11,7 @@ from components.methods.ddcl.numerics import Number
 from components.methods.ddcl.stability import free_energy
 
 # Up to this many coordinates K D the Hessian is formed and its eigenvalues are exact.
-EXACT_UP_TO = 256
+EXACT_UP_TO = 64
 LANCZOS_STEPS = 40
 
 
@@ -33,7 +33,7 @@ def free_energy_curvature(
 ) -> Curvature:
     """The extreme eigenvalues at `prototypes`, in float64 on the CPU.
 
-    A bank of K D <= 256 coordinates has them from the whole Hessian. A larger one from 40 steps of Lanczos (with full
+    A bank of K D <= 64 coordinates has them from the whole Hessian. A larger one from 40 steps of Lanczos (with full
     reorthogonalisation and a fixed first vector), each of which is one product of the Hessian with a vector: at most 40
     times the cost of a gradient. Lanczos answers from inside the spectrum, so the least may be somewhat too large and
     the largest somewhat too small.

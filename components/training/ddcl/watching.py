@@ -11,7 +11,7 @@ from components.training.data.batches import TokenBatch
 
 # Rows that are looked at: always the same ones, the first of those that training started from.
 ROWS = 128
-# Of their tokens, every so many where they are more than this.
+# Of their tokens every so many are taken, where they are more than this.
 TOKENS = 512
 
 

@@ -38,12 +38,6 @@ def unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", before)
 
 
-def relative_error(got: Tensor, wanted: Tensor) -> float:
-    """Norm of the error over norm of the truth; 0 where both are 0."""
-    error = float((got.detach().double() - wanted.detach().double()).norm())
-    return error / max(float(wanted.detach().double().norm()), 1e-300) if error else 0.0
-
-
 def slow_nearest(tokens: Tensor, words: Tensor) -> Tensor:
     """By all differences in float64, the first of equals."""
     return (tokens.double()[:, None] - words.double()[None]).square().sum(dim=-1).argmin(dim=-1)
@@ -179,7 +173,7 @@ def test_without_a_valid_token_nothing_is_lost_or_moved(update: str) -> None:
     layer, (tokens, mask) = quantiser(update, revive_below=0.5), batch()
     before = {name: value.clone() for name, value in layer.state_dict().items()}
     for found in (layer(tokens, torch.zeros_like(mask)), layer(tokens[:, :0])):
-        assert float(found.loss) == float(found.distortion) == 0
+        assert float(found.loss.detach()) == float(found.distortion) == 0
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
 
 
@@ -211,7 +205,7 @@ def test_settings_that_cannot_be_are_refused(more: dict, message: str) -> None:
 
 
 def test_it_agrees_with_vector_quantize_pytorch() -> None:
-    """Indices, codes, commitment and the codebook after one step of the moving average."""
+    """Indices, codes, commitment and the codebook after each of five steps of the moving average."""
     peer = pytest.importorskip("vector_quantize_pytorch")
     tokens, _ = batch(seed=5, size=8, length=20)
     theirs = peer.VectorQuantize(
@@ -226,109 +220,17 @@ def test_it_agrees_with_vector_quantize_pytorch() -> None:
         inner.cluster_size.fill_(1)
         ours.words.copy_(start)
         ours.sums.copy_(start)
-    codes, indices, loss = theirs.train()(tokens)
-    found = ours.train()(tokens)
-    assert torch.equal(found.indices, indices)
-    torch.testing.assert_close(found.codes, codes, rtol=1e-5, atol=1e-6)
-    # theirs is the mean over the width
-    torch.testing.assert_close(found.loss / DIM, loss.sum(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(ours.words, theirs.codebook, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 0.0), (1.0, 0.0), (1e3, 0.0), (1.0, 1e3)])
-@pytest.mark.parametrize("size", [(1, 1, 1, 1), (1, 2, 3, 2), (2, 1, 7, 4), (1, 63, 5, 64), (1, 500, 64, 8)])
-@pytest.mark.parametrize("update", ["gradient", "ema"])
-def test_values_gradients_and_averages_equal_the_reference(
-    update: str, size: tuple[int, int, int, int], scale: float, shift: float
-) -> None:
-    """One step of training from the very numbers that the layer gets, with about a third of the tokens masked."""
-    rows, length, dim, codes = size
-    generator = torch.Generator().manual_seed(3)
-    layer = HardVectorQuantizer(dim, codes, update=update, decay=0.9, commitment=0.4)
-    tokens = torch.randn(rows, length, dim, generator=generator) * scale + shift
-    mask = torch.rand(rows, length, generator=generator) < 0.67
-    mask[0, 0] = True
-    with torch.no_grad():
-        layer.words.copy_(torch.randn(codes, dim, generator=generator) * scale + shift)
-        if update == "ema":
-            layer.num_wins.copy_(1 + torch.rand(codes, generator=generator))
-            layer.sums.copy_(layer.words * layer.num_wins[:, None])
-    before = copy.deepcopy(layer)
-    tokens.requires_grad_()
-    found = layer(tokens, mask)
-    valid, words, chosen = tokens[mask], before.words, found.indices[mask]
-
-    distances = hard_reference.squared_distances(valid, words)
-    least = distances.gather(1, hard_reference.nearest(valid, words)[:, None])
-    assert float((distances.gather(1, chosen[:, None]) - least).max()) <= 1e-5 * float(distances.max())
-    commitment = hard_reference.commitment_loss(valid, words, chosen)
-    assert relative_error(found.distortion, commitment) < 1e-5
-    assert relative_error(found.codes[mask], hard_reference.codes(valid, words, chosen)) < 1e-6
-    wanted = 0.4 * hard_reference.gradient_of_commitment_loss(valid, words, chosen)
-    (got,) = torch.autograd.grad(found.loss, tokens, retain_graph=True)
-    assert relative_error(got[mask], wanted) < 1e-5
-    assert float(got[~mask].abs().sum()) == 0
-    if update == "gradient":
-        wanted_loss = 0.4 * commitment + hard_reference.codebook_loss(valid, words, chosen)
-        wanted = hard_reference.gradient_of_codebook_loss(valid, words, chosen)
-        (got,) = torch.autograd.grad(found.loss, layer.words)
-        assert relative_error(got, wanted) < 1e-5
-    else:
-        wanted_loss = 0.4 * commitment
-        state = hard_reference.Averages(before.num_wins, before.sums, before.words)
-        moved = hard_reference.moved(state, valid, chosen, 0.9, SMOOTHING)
-        for got, wanted in ((layer.num_wins, moved.num_wins), (layer.sums, moved.sums), (layer.words, moved.words)):
-            assert relative_error(got, wanted) < 1e-6
-        assert codes == 1 or not torch.equal(layer.words, before.words)
-    assert relative_error(found.loss, wanted_loss) < 1e-5
-
-
-@settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 10**6), count=st.integers(1, 30), codes=st.integers(1, 9))
-def test_the_reference_is_its_own_closed_forms(seed: int, count: int, codes: int) -> None:
-    """Stop-gradients written as detach give the gradients that the equations have, and coincident codes the first."""
-    generator = torch.Generator().manual_seed(seed)
-    tokens = torch.randn(count, 3, dtype=torch.float64, generator=generator).requires_grad_()
-    words = torch.randn(codes, 3, dtype=torch.float64, generator=generator)
-    words = torch.cat([words, words]).requires_grad_()
-    chosen = hard_reference.nearest(tokens, words)
-    assert int(chosen.max()) < codes
-    codebook = hard_reference.codebook_loss(tokens, words, chosen)
-    commitment = hard_reference.commitment_loss(tokens, words, chosen)
-    torch.testing.assert_close(codebook, commitment, rtol=1e-14, atol=0)
-    through = torch.autograd.grad(codebook + commitment, (tokens, words))
-    torch.testing.assert_close(through[0], hard_reference.gradient_of_commitment_loss(tokens, words, chosen))
-    torch.testing.assert_close(through[1], hard_reference.gradient_of_codebook_loss(tokens, words, chosen))
-    coded = hard_reference.codes(tokens, words, chosen)
-    torch.testing.assert_close(coded, words[chosen])
-    assert torch.equal(torch.autograd.grad(coded.sum(), tokens)[0], torch.ones_like(tokens))
-    # both halves of one loss with its gradients let through: the plain squared error has the two of them
-    plain = (tokens - words[chosen]).square().sum(dim=-1).mean()
-    for one, other in zip(torch.autograd.grad(plain, (tokens, words)), through, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-@settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 10**6), outlier=st.floats(0, 1e3), codes=st.integers(1, 40))
-def test_a_codeword_other_than_the_nearest_costs_no_more_than_rounding(seed: int, outlier: float, codes: int) -> None:
-    """Also where one codeword lies far off, which puts the codebook's mean far from all others."""
-    generator = torch.Generator().manual_seed(seed)
-    tokens, words = torch.randn(50, DIM, generator=generator), torch.randn(codes, DIM, generator=generator)
-    words[0] += outlier
-    found, distances = nearest(tokens, words), hard_reference.squared_distances(tokens, words)
-    largest = hard_reference.squared_distances(torch.cat([tokens, words]), words.mean(dim=0, keepdim=True)).max()
-    excess = distances.gather(1, found[:, None]).squeeze(1) - distances.min(dim=1).values
-    assert float(excess.max()) <= 8 * torch.finfo(torch.float32).eps * float(largest)
-
-
-def test_coincident_codewords_give_the_first_in_every_column_of_the_product() -> None:
-    generator = torch.Generator().manual_seed(0)
-    for codes in (1, 3, 8, 17, 33):
-        words = torch.randn(codes, 5, generator=generator)
-        repeated = torch.cat([words, words, words])[torch.randperm(3 * codes, generator=generator)]
-        found = nearest(torch.randn(200, 5, generator=generator), repeated)
-        firsts = (repeated[:, None] == repeated[None]).all(dim=-1).int().argmax(dim=1)
-        assert torch.equal(firsts[found], found)
+    theirs.train()
+    ours.train()
+    for step in range(5):
+        tokens, _ = batch(seed=step, size=8, length=20)
+        codes, indices, loss = theirs(tokens)
+        found = ours(tokens)
+        assert torch.equal(found.indices, indices)
+        torch.testing.assert_close(found.codes, codes, rtol=1e-5, atol=1e-6)
+        # theirs is the mean over the width
+        torch.testing.assert_close(found.loss / DIM, loss.sum(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(ours.words, theirs.codebook, rtol=1e-4, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=40)
@@ -402,7 +304,7 @@ def test_revived_codes_lie_on_different_valid_tokens_and_the_batch_is_quantised_
         # the gradient is of the codebook as it now is, not of the places that are left
         (got,) = torch.autograd.grad(found.loss, layer.words)
         wanted = hard_reference.gradient_of_codebook_loss(tokens[mask], layer.words, found.indices[mask])
-        assert relative_error(got, wanted) < 1e-5
+        torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_no_more_codes_are_revived_than_there_are_tokens() -> None:
@@ -415,17 +317,18 @@ def test_no_more_codes_are_revived_than_there_are_tokens() -> None:
 
 
 def test_a_revival_leaves_an_earlier_graph_as_it_was() -> None:
-    """Gradients of two batches gathered before a step: the first one's stay those of its own codewords."""
-    layer, alone = (quantiser(decay=0.5, revive_below=0.9) for _ in range(2))
-    (first, _), (second, _) = batch(1), batch(2)
-    one = layer(first)
-    two = layer(second)
-    (one.loss + two.loss).backward()
-    two_alone = torch.autograd.grad(layer(second).loss, layer.words)[0]
-    alone(first).loss.backward()
-    assert bool(layer.words.grad.isfinite().all())
-    assert not torch.equal(layer.words.grad, alone.words.grad)
-    assert two_alone.shape == alone.words.grad.shape
+    """Gradients of two batches gathered before a step: each one's are those of the codewords that it met."""
+    layer = quantiser(decay=0.5, revive_below=0.9)
+    met, wanted, total = [], torch.zeros(CODES, DIM, dtype=torch.float64), torch.zeros(())
+    for seed in (1, 2):
+        tokens, _ = batch(seed)
+        found = layer(tokens)
+        total = total + found.loss
+        met.append(layer.words.detach().clone())
+        wanted += hard_reference.gradient_of_codebook_loss(tokens.flatten(0, 1), met[-1], found.indices.flatten())
+    total.backward()
+    assert not torch.equal(met[0], met[1])
+    torch.testing.assert_close(layer.words.grad.double(), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_long_lists_go_by_blocks_and_no_tensor_of_tokens_by_codes_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,8 +346,11 @@ def test_long_lists_go_by_blocks_and_no_tensor_of_tokens_by_codes_is_formed(monk
     monkeypatch.setattr(hard_quantiser, "BLOCK_ELEMENTS", 70 * 100)
     with Largest() as seen:
         assert torch.equal(nearest(tokens, words), whole)
+    assert seen.elements == 70 * 100
+    layer = HardVectorQuantizer(8, 70)
+    with Largest() as seen:
+        layer(tokens[None].requires_grad_()).loss.backward()
     assert seen.elements == tokens.numel()
-    assert 70 * 100 < seen.elements < 4001 * 70
 
 
 @pytest.mark.parametrize(
