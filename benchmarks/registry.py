@@ -27,6 +27,18 @@ BENCHMARKS = {
         "0.21, one seed at chance. The quantisers were tried with the loss weight 1 and 0.02 (shown), where the soft "
         "one learns more; the other peers were run once as they are.",
     ),
+    "attention": Benchmark(
+        "benchmarks.attention",
+        "How near is the layer to the least that it must do, and how does its cost grow with the number of tokens?",
+        "Wanted were a ratio of at most 2.0 to its two matrix products, an exponent of 0.9 to 1.1, and self-attention "
+        "at least 30 times slower. Here a ratio below 1 in the products' row is one over the layer's own.",
+    ),
+    "quantiser": Benchmark(
+        "benchmarks.quantiser",
+        "What does one training step through a soft codebook cost, beside a hard one that follows a moving average?",
+        "Wanted was at most 1.3 times the moving average of vector-quantize-pytorch at 16,384 tokens, 64 dimensions "
+        "and 512 codewords. All start from the same codewords; the distortion is that of these.",
+    ),
     "codebook": Benchmark(
         "benchmarks.codebook",
         "What does one training step of a codebook cost, and how close does the codebook come to the data?",

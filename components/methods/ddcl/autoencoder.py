@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from components.methods.ddcl.numerics import checked_count
 from components.methods.interfaces.quantiser import QuantisedTokens, VectorQuantizer
 
 
@@ -38,18 +39,19 @@ class VQAutoencoder(nn.Module):
 
     images (B, C, H, W) from 0 to 1 -> AutoencoderOutput. Each of `downsamplings` strided convolutions halves height and
     width, two residual blocks follow, and a 1x1 convolution gives latents of width `dim`; the decoder mirrors that. Its
-    last layer is a sigmoid: a clamp would pass no gradient to pixels that are out of range. The paper says nothing of
-    encoder and decoder; these are the VQ-VAE's, narrower.
+    last layer is a sigmoid: a clamp would pass no gradient to pixels that are out of range.
 
-    Raises ValueError for sizes below 1, a quantiser of another width, and images of other channels or of a height or
-    width that `downsamplings` halvings do not divide.
+    arXiv 2604.03850 says nothing of encoder and decoder. These are the VQ-VAE's (arXiv 1711.00937, section 4.1), where
+    `width` is 256 and `downsamplings` 2; the convolutions beside the codebook, 1x1 before and 3x3 after it, are ours.
+
+    Raises ValueError for sizes below 1, a quantiser of another width, and images that are not floating, have other
+    channels, or a height or width of 0 or one that `downsamplings` halvings do not divide.
     """
 
     def __init__(self, channels: int, quantiser: VectorQuantizer, *, width: int, dim: int, downsamplings: int = 2):
         super().__init__()
         for name, count in (("channels", channels), ("width", width), ("dim", dim), ("downsamplings", downsamplings)):
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} is {count!r}; it must be an integer of at least 1")
+            checked_count(name, count)
         if quantiser.dim != dim:
             raise ValueError(f"dim is {dim} and the quantiser is {quantiser.dim} wide; both must agree")
         self.channels, self.downsamplings = channels, downsamplings
@@ -66,12 +68,16 @@ class VQAutoencoder(nn.Module):
         )
 
     def encode(self, images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch places dim"]:
-        """The latents of every place, row by row, before they are quantised."""
+        """The latents of every place, row by row, before they are quantised. Raises as the class says."""
         factor = 2**self.downsamplings
-        if images.ndim != 4 or images.shape[1] != self.channels or images.shape[2] % factor or images.shape[3] % factor:
+        if images.ndim != 4 or images.shape[1] != self.channels or any(n == 0 or n % factor for n in images.shape[2:]):
             raise ValueError(
                 f"images have shape {tuple(images.shape)}; this autoencoder reads (batch, {self.channels}, height, "
                 f"width) with height and width multiples of {factor}: pad or crop them, or use fewer downsamplings"
+            )
+        if not images.is_floating_point():
+            raise ValueError(
+                f"images are {images.dtype}; they must be floating, from 0 to 1: bytes become images / 255"
             )
         latents: Tensor = self.encoder(images)
         return latents.flatten(2).mT
@@ -88,6 +94,7 @@ class VQAutoencoder(nn.Module):
         return decoded
 
     def forward(self, images: Float[Tensor, "batch channels height width"]) -> AutoencoderOutput:
+        """Images there and back; see the class."""
         grid = tuple(size // 2**self.downsamplings for size in images.shape[2:])
         quantised = self.quantiser(self.encode(images))
         rebuilt = self.decode_codes(quantised.codes, (grid[0], grid[1]))

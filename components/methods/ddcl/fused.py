@@ -29,7 +29,7 @@ from components.methods.ddcl.numerics import pairwise_squared_distances
 from components.methods.ddcl.plain import Quantised, quantise_plainly
 
 # Entries that the tensors of one block hold together: about what a core keeps near.
-BLOCK_ENTRIES = 2**18
+BLOCK_ENTRIES = 2**17
 LEAST_ROWS = 64
 
 
@@ -78,12 +78,11 @@ class _Bank:
         return torch.addmm(self.norms, z, self.points.mT, beta=-1, alpha=2)
 
 
-def _assigned(scores: Tensor, temperature: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-    """q (n, K), 0 where not valid, and the most probable prototype (n,)."""
-    largest, winners = scores.max(dim=-1, keepdim=True)
+def _assigned(scores: Tensor, temperature: Tensor, valid: Tensor | None) -> Tensor:
+    """q (n, K), 0 where not valid."""
     # shifted before the division, so that no temperature, however small, turns a score into infinity
-    q = torch.softmax((scores - largest).div_(temperature), dim=-1)
-    return (q if valid is None else q.mul_(valid.unsqueeze(-1))), winners.squeeze(-1)
+    q = torch.softmax((scores - scores.amax(dim=-1, keepdim=True)).div_(temperature), dim=-1)
+    return q if valid is None else q.mul_(valid.unsqueeze(-1))
 
 
 def _dot(first: Tensor, second: Tensor) -> Tensor:
@@ -104,22 +103,24 @@ class _Quantise(torch.autograd.Function):
         pairs = pairwise_squared_distances(bank.points)
         count, dim = tokens.shape
         codes = tokens.new_empty((count, dim), dtype=setting.answer)
-        winners = torch.empty(count, dtype=torch.int64, device=tokens.device)
+        winners = torch.empty(0 if setting.keep else count, dtype=torch.int64, device=tokens.device)
         q = tokens.new_empty((count, len(bank.points)) if setting.keep else (0, len(bank.points)), dtype=setting.wide)
         loss, reconstruction, diversity = tokens.new_zeros(3, dtype=setting.wide).unbind()
         for start, stop in _blocks(tokens, len(bank.points), setting.keep):
             rows, own = slice(start, stop), None if valid is None else valid[start:stop]
             z = bank.tokens(tokens[rows], own)
             scores = bank.scores(z)
-            part, winners[rows] = _assigned(scores, tau, own)
+            part = _assigned(scores, tau, own)
             mu = part @ bank.points
             loss += _dot(z, z) - _dot(part, scores)
-            diversity += _variance(part, mu, winners[rows], bank, pairs, own)
+            diversity += _variance(part, mu, bank, pairs, own)
             torch.add(mu, bank.centre, out=codes[rows])
             z -= mu
             reconstruction += _dot(z, z)
             if setting.keep:
                 q[rows] = part
+            else:
+                winners[rows] = scores.argmax(dim=-1)
         if valid is not None:
             codes.masked_fill_(~valid.unsqueeze(-1), 0)
         weight = _weight(tokens, valid, setting.wide)
@@ -166,7 +167,7 @@ def _backward(
     for start, stop in _blocks(tokens, len(bank.points), setting.keep):
         rows, own = slice(start, stop), None if valid is None else valid[start:stop]
         z = bank.tokens(tokens[rows], own)
-        q = kept[rows] if setting.keep else _assigned(bank.scores(z), tau, own)[0]
+        q = kept[rows] if setting.keep else _assigned(bank.scores(z), tau, own)
         b = (
             z * -c
             if of_codes is None
@@ -199,14 +200,15 @@ def _of_valid(rows: Tensor, valid: Tensor | None) -> Tensor:
     return rows if valid is None else torch.where(valid.unsqueeze(-1), rows, 0)
 
 
-def _variance(q: Tensor, mu: Tensor, winners: Tensor, bank: _Bank, pairs: Tensor, valid: Tensor | None) -> Tensor:
+def _variance(q: Tensor, mu: Tensor, bank: _Bank, pairs: Tensor, valid: Tensor | None) -> Tensor:
     """sum_n sum_k q_nk ||p_k - mu_n||^2, of differences between prototypes alone, however near they are.
 
-    With few prototypes by all their pairs. With many about the winner a of each token: sum_k q_k M_ak - ||mu - p_a||^2,
-    which cancels little since q_a is at least 1/K.
+    With few prototypes by all their pairs. With many about the most probable one, a, of each token:
+    sum_k q_k M_ak - ||mu - p_a||^2, which cancels little since q_a is at least 1/K.
     """
     if bank.narrow:
         return _dot(q @ pairs, q) / 2
+    winners = q.argmax(dim=-1)
     away = _of_valid(mu - bank.points[winners], valid)
     return _dot(q, pairs[winners]) - _dot(away, away)
 

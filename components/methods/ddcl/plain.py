@@ -24,7 +24,7 @@ class Quantised(NamedTuple):
     assignments: Float[Tensor, "tokens prototypes"]
     """q_nk; 0 where not valid, and without rows where they were not asked for."""
     winners: Int[Tensor, " tokens"]
-    """argmax_k q_nk, the first of equals."""
+    """argmax_k q_nk, the first of equals; without entries where assignments tell it, and a gradient is needed."""
     loss: Float[Tensor, ""]
     reconstruction: Float[Tensor, ""]
     diversity: Float[Tensor, ""]

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from components.methods.baselines import hard_quantiser, hard_reference
+from components.methods.baselines import hard_reference
 from components.methods.baselines.hard_quantiser import SMOOTHING, HardVectorQuantizer, nearest
 
 DIM, CODES = 3, 5
@@ -162,7 +161,11 @@ def test_a_number_that_is_not_finite_is_refused_before_anything_moves(update: st
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
     # where it is masked it reaches nothing
     mask[0, 0] = False
+    tokens.requires_grad_()
     found = layer(tokens, mask)
+    (found.loss + found.codes.sum()).backward()
+    assert float(tokens.grad[~mask].abs().sum()) == 0
+    assert all(bool(leaf.grad.isfinite().all()) for leaf in (tokens, *layer.parameters()))
     assert bool(found.loss.isfinite())
     assert bool(found.codes.isfinite().all())
     assert all(bool(value.isfinite().all()) for value in layer.state_dict().values())
@@ -178,12 +181,21 @@ def test_without_a_valid_token_nothing_is_lost_or_moved(update: str) -> None:
 
 
 def test_under_autocast_it_calculates_in_single_precision() -> None:
-    layer, (tokens, _) = quantiser().eval(), batch()
+    """Many codewords close together, which a product in half precision would mistake for one another."""
+    generator = torch.Generator().manual_seed(0)
+    layer = HardVectorQuantizer(64, 200, generator=generator).eval()
+    tokens = torch.randn(1, 500, 64, generator=generator)
     plain = layer(tokens)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = layer(tokens)
     assert torch.equal(plain.loss, inside.loss)
     assert torch.equal(plain.indices, inside.indices)
+    # nor is it narrower than float32 where weights and tokens are
+    narrow = copy.deepcopy(layer).bfloat16()
+    found = narrow(tokens.bfloat16())
+    wanted = hard_reference.nearest(tokens[0].bfloat16(), narrow.words)
+    assert torch.equal(found.indices[0], wanted)
+    assert found.loss.dtype == found.codes.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -307,6 +319,28 @@ def test_revived_codes_lie_on_different_valid_tokens_and_the_batch_is_quantised_
         torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_a_revived_code_gets_its_turn_and_each_step_draws_anew() -> None:
+    layer, places = quantiser(decay=0.9, revive_below=0.5), []
+    tokens, _ = batch(size=10)
+    for step in range(3):
+        with torch.no_grad():
+            layer.words.fill_(100)
+        layer.shares.zero_()
+        layer(tokens)
+        places.append(layer.words.detach().clone())
+        assert int(layer.steps) == step + 1
+    assert not torch.equal(places[0], places[1])
+    assert not torch.equal(places[1], places[2])
+    # tokens next to one codeword only: the others were revived a step ago and stay, until their share has run out
+    beside = places[2][:1].expand(1, 20, -1)
+    for _ in range(3):
+        layer(beside)
+        assert torch.equal(layer.words, places[2])
+    for _ in range(30):
+        layer(beside)
+    assert not torch.equal(layer.words, places[2])
+
+
 def test_no_more_codes_are_revived_than_there_are_tokens() -> None:
     layer = quantiser("ema", revive_below=0.5)
     layer.words += 100
@@ -329,28 +363,6 @@ def test_a_revival_leaves_an_earlier_graph_as_it_was() -> None:
     total.backward()
     assert not torch.equal(met[0], met[1])
     torch.testing.assert_close(layer.words.grad.double(), wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_long_lists_go_by_blocks_and_no_tensor_of_tokens_by_codes_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Largest(TorchDispatchMode):
-        elements = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            result = func(*args, **(kwargs or {}))
-            if isinstance(result, Tensor):
-                self.elements = max(self.elements, result.numel())
-            return result
-
-    tokens, words = torch.randn(4001, 8), torch.randn(70, 8)
-    whole = nearest(tokens, words)
-    monkeypatch.setattr(hard_quantiser, "BLOCK_ELEMENTS", 70 * 100)
-    with Largest() as seen:
-        assert torch.equal(nearest(tokens, words), whole)
-    assert seen.elements == 70 * 100
-    layer = HardVectorQuantizer(8, 70)
-    with Largest() as seen:
-        layer(tokens[None].requires_grad_()).loss.backward()
-    assert seen.elements == tokens.numel()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from components.methods.baselines import hard_reference
+from components.methods.baselines import hard_quantiser, hard_reference
 from components.methods.baselines.hard_quantiser import SMOOTHING, HardVectorQuantizer, nearest
 
 
@@ -114,3 +115,25 @@ def test_coincident_codewords_give_the_first_in_every_column_of_the_product() ->
         found = nearest(torch.randn(200, 5, generator=generator), repeated)
         firsts = (repeated[:, None] == repeated[None]).all(dim=-1).int().argmax(dim=1)
         assert torch.equal(firsts[found], found)
+
+
+def test_long_lists_go_by_blocks_and_no_tensor_of_tokens_by_codes_is_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Largest(TorchDispatchMode):
+        elements = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                self.elements = max(self.elements, result.numel())
+            return result
+
+    tokens, words = torch.randn(4001, 8), torch.randn(70, 8)
+    whole = nearest(tokens, words)
+    monkeypatch.setattr(hard_quantiser, "BLOCK_ELEMENTS", 70 * 100)
+    with Largest() as seen:
+        assert torch.equal(nearest(tokens, words), whole)
+    assert seen.elements == 70 * 100
+    layer = HardVectorQuantizer(8, 70)
+    with Largest() as seen:
+        layer(tokens[None].requires_grad_()).loss.backward()
+    assert seen.elements == tokens.numel()
