@@ -18,6 +18,22 @@ def test_costs_are_those_of_the_layers_and_leave_the_network_as_it_was() -> None
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
+class OfOneLatent(nn.Module):
+    """Hands a view of its parameter to a layer, as readouts with learned queries do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latent = nn.Parameter(torch.ones(1, 5))
+        self.layer = nn.Linear(5, 2)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows + self.layer(self.latent.expand(len(rows), -1))
+
+
+def test_views_of_parameters_are_no_obstacle() -> None:
+    assert network_costs(OfOneLatent(), (torch.ones(1, 2),)) == Costs(5 + 5 * 2 + 2, 5 * 2)
+
+
 def test_multiply_adds_of_convolutions_count_every_place() -> None:
     network = nn.Conv2d(2, 4, kernel_size=3, padding=1)
     assert network_costs(network, (torch.ones(1, 2, 6, 7),)).multiply_adds == 6 * 7 * 4 * 2 * 9

@@ -1,5 +1,6 @@
 """What a network costs: its parameters, and the multiply-adds of one row."""
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -27,12 +28,9 @@ def network_costs(network: nn.Module, row: Batch) -> Costs:
     if len(row[0]) != 1:
         raise ValueError(f"the costs are those of one row; {len(row[0])} came: pass a batch of one")
     inputs = (row[0], row.mask) if isinstance(row, TokenBatch) else (row[0],)
-    training = network.training
-    network.eval()
-    try:
-        with FlopCounterMode(display=False) as counter:
-            network(*inputs)
-    finally:
-        network.train(training)
+    # a copy without gradients: the counter stumbles over views of parameters that need one
+    counted = copy.deepcopy(network).requires_grad_(False).eval()
+    with FlopCounterMode(display=False) as counter:
+        counted(*inputs)
     parameters = sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
     return Costs(parameters, int(counter.get_total_flops()) // 2)
