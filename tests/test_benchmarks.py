@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import registry
+from benchmarks import attention, quantiser, registry
 from benchmarks.contest import SHORTEST_READING, WARM_UPS, Contest, Contestant, measure, table
 from benchmarks.machine import description
 from benchmarks.readout import _contestant
@@ -137,8 +137,47 @@ def test_the_machine_is_told_by_kind_and_not_by_name() -> None:
 def test_every_benchmark_of_the_registry_can_be_found() -> None:
     for name in registry.BENCHMARKS:
         assert callable(registry.contests(name).__next__)
-    with pytest.raises(UsageError, match="no benchmark 'speed'; there are: readout, codebook, inference"):
+    with pytest.raises(UsageError, match="no benchmark 'speed'; there are: readout, attention, quantiser, codebook, "):
         registry.contests("speed")
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5])
+def test_the_exponent_is_that_by_which_time_grows(power: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+
+    class Layer:
+        def __init__(self, precision: str, length: int):
+            # one call in three is slowed down by something else
+            self.step = clock.work(precision, lambda call: 1e-6 * length**power * (5 if call % 3 == 1 else 1))
+
+        def __call__(self) -> None:
+            self.step()
+
+    monkeypatch.setattr(attention, "Layer", Layer)
+    assert attention.exponent("single", clock) == pytest.approx(power)
+
+
+def test_a_layer_whose_losses_are_off_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "LENGTH", 600)
+    monkeypatch.setattr(attention, "LENGTHS", (512, 600))
+    for contest_of_layer in attention.contests():
+        assert [one.fault for one in contest_of_layer.contestants] == ["", "", ""]
+        for one in contest_of_layer.contestants:
+            one.step()
+    monkeypatch.setattr(attention.reference, "loss", lambda *_: torch.tensor(1.0))
+    assert "its relative error is" in next(attention.contests()).yardstick.fault
+
+
+def test_quantisers_start_alike_and_a_wrong_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantiser, "SHAPES", ((300, 4, 8),))
+    (made,) = quantiser.contests()
+    assert len({one.accuracy["distortion"] for one in made.contestants}) == 1
+    assert not any(one.fault for one in made.contestants)
+    for one in made.contestants:
+        one.step()
+    monkeypatch.setattr(quantiser.reference, "loss", lambda *_: torch.tensor(1.0))
+    (made,) = quantiser.contests()
+    assert "its loss is off by" in made.yardstick.fault
 
 
 @pytest.mark.parametrize("fault", ["", "it is off by 3"])
