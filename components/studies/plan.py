@@ -141,7 +141,7 @@ def _configured(
 ) -> dict[str, Any]:
     budget = {} if study.budget.epochs is None else {"training.epochs": study.budget.epochs}
     for knob in (*study.base, *settings):
-        if knob.startswith(("gate.", "export.")):
+        if knob.startswith("gate."):
             raise ConfigError(f"{where}: {knob} is read behind the training, so it changes nothing in a run")
     changed = with_settings(params, study.experiment, {**study.base, **budget, **settings}, where)
     try:

@@ -30,7 +30,7 @@ def test_every_arm_has_a_run_for_every_seed_with_a_digest_of_its_own(plan_of: Ma
     assert settings["training.timescale_ratio"] == 0.1
     assert settings["model.init_noise"] == 0.01, "defaults are written out"
     assert settings["datasets.orbital-sample.prepare.max_rows"] == 1500
-    assert not {"seed", "gate.min_separation", "export.opset"} & set(settings)
+    assert not {"seed", "gate.min_separation"} & set(settings)
 
 
 def test_two_studies_share_the_runs_they_have_in_common_whatever_they_are_called(plan_of: MakePlan) -> None:

@@ -4,7 +4,7 @@
 |---|---|
 | L_q = L_OLS + V for any assignments, masked, and on every level of a stack | reference, attention, hierarchy |
 | V >= 0, its three forms agree, and where it vanishes | reference; one prototype: attention |
-| gradients of L_q, L_OLS and V at fixed assignments, and of L_q through them | reference; of the fast layer: attention, fused |
+| gradients of L_q, L_OLS and V at fixed assignments, and of L_q through them | reference, attention, fused |
 | F = L_q - tau H, with the gradient of L_q at detached assignments | reference |
 | the Hessian at a collapsed bank changes sign at 2 lambda (F) and 4 lambda (L_q) | stability |
 | Phi >= 0 never rises under descent and cooling | stability; on real tokens: here |
