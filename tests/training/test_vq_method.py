@@ -65,7 +65,7 @@ def trained_on(of: TrainConfig, data: TrainingData[Any], checkpoint: Path) -> tu
 
 @pytest.mark.parametrize("quantiser", sorted(QUANTISERS))
 def test_it_learns_and_a_resumed_training_ends_in_the_same_bits(quantiser: str, prepared: Path, tmp_path: Path) -> None:
-    of = config(epochs=14, quantiser=quantiser, **({} if quantiser == "soft" else {"revive_below": 0.3}))
+    of = config(epochs=14, quantiser=quantiser, **({} if quantiser == "soft" else {"revive_below": 0.3, "decay": 0.9}))
     data = read_data(of, prepared)
     straight, whole = trained_on(of, data, tmp_path / "straight.ckpt")
     errors = [entry["metrics"]["validation/pixel_error"] for entry in whole.history]
@@ -142,6 +142,7 @@ def test_use_of_the_first_epoch_is_kept(prepared: Path, tmp_path: Path) -> None:
     first, *rest = (entry["metrics"] for entry in result.history)
     for metrics in (first, *rest):
         assert metrics["prototypes/utilisation_of_first_epoch"] == first["prototypes/utilisation"]
+        assert metrics["prototypes/utilisation_after_first_epoch"] == first["prototypes/validation_utilisation"]
     full = [number for number, metrics in enumerate((first, *rest), start=1) if metrics["prototypes/utilisation"] == 1]
     assert rest[-1]["prototypes/epochs_to_full_use"] == (full[0] if full else 4)
 

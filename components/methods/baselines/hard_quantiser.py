@@ -47,7 +47,9 @@ class HardVectorQuantizer(VectorQuantizer):
     of an even one is put on a valid token of the batch, each on another one, and its averages begin anew there. That
     happens before the batch is quantised, so that codes, losses and gradients are those of the codebook as it then is.
     Which token is a function of the number of steps, kept in the state, and of `seed`, so that a resumed training draws
-    the same. The moments that an optimiser keeps of the old place stay as they are.
+    the same. The moments that an optimiser keeps of the old place stay as they are. Codes that never won die together,
+    log(revive_below) / log(decay) steps from the start, and the decoder does worse for a while: let that come well
+    before the learning rate ends.
 
     Of equally near codewords the first is taken. Calculated in float32 or wider, autocast or not. The codes are the
     codewords to the last bit. Without a valid token the losses are 0 and nothing is updated; what stands at a masked

@@ -39,6 +39,7 @@ class VQModule(TrainableModule):
     network: VQAutoencoder
     temperature_unit: Tensor
     usage: Tensor
+    validation_usage: Tensor
     first_use: Tensor
     full_use: Tensor
     variance: Tensor
@@ -51,8 +52,10 @@ class VQModule(TrainableModule):
         self.steps = 1
         self.register_buffer("temperature_unit", torch.ones((), dtype=torch.float64))
         self.register_buffer("usage", torch.zeros(model.num_codes, dtype=torch.int64), persistent=False)
-        # share of the codes in use in the first epoch, and the first epoch that used them all (0: none yet)
-        self.register_buffer("first_use", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("validation_usage", torch.zeros(model.num_codes, dtype=torch.int64), persistent=False)
+        # shares of the codes in use over the first epoch and at its end
+        self.register_buffer("first_use", torch.zeros(2, dtype=torch.float64))
+        # the first epoch that used all codes; 0: none yet
         self.register_buffer("full_use", torch.zeros((), dtype=torch.int64))
         # of the validation images around the mean image of training: what answering that one leaves
         self.register_buffer("variance", torch.ones((), dtype=torch.float64))
@@ -77,8 +80,8 @@ class VQModule(TrainableModule):
     def losses(self, batch: ImageBatch) -> dict[str, Tensor]:
         output = self.network(batch.images)
         pixels = functional.mse_loss(output.images, batch.images)
-        if self.training:
-            self.usage += torch.bincount(output.indices.flatten(), minlength=len(self.usage))
+        counts = self.usage if self.training else self.validation_usage
+        counts += torch.bincount(output.indices.flatten(), minlength=len(counts))
         quantised = output.quantised
         left = pixels / self.variance.to(pixels.dtype)
         return {
@@ -97,15 +100,24 @@ class VQModule(TrainableModule):
     @override
     def state_metrics(self) -> dict[str, float]:
         codebook = self.network.quantiser.codebook.detach()
-        separation, usage = prototype_separation(codebook), codebook_usage(self.usage)
+        separation, usage, after = (
+            prototype_separation(codebook),
+            codebook_usage(self.usage),
+            codebook_usage(self.validation_usage),
+        )
         self.usage.zero_()
+        self.validation_usage.zero_()
         epoch = self.trainer.current_epoch + 1
         if epoch == 1:
-            self.first_use.fill_(usage.utilisation)
+            self.first_use.copy_(torch.tensor([usage.utilisation, after.utilisation]))
         if usage.utilisation == 1 and not self.full_use:
             self.full_use.fill_(epoch)
         health = {
-            "prototypes/utilisation_of_first_epoch": float(self.first_use),
+            # over all steps of an epoch a code need win but once; at its end the validation latents say what is left
+            "prototypes/utilisation_of_first_epoch": float(self.first_use[0]),
+            "prototypes/utilisation_after_first_epoch": float(self.first_use[1]),
+            "prototypes/validation_utilisation": after.utilisation,
+            "prototypes/validation_perplexity": after.perplexity,
             # one more than all epochs where some code was left over in each
             "prototypes/epochs_to_full_use": float(self.full_use or self.config.training.epochs + 1),
             "prototypes/separation_min": separation.minimum,
