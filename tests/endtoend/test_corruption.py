@@ -17,6 +17,9 @@ TLE = "data/samples/orbital/gpredict_2018.tle"
 # Which stage reads which file, and what both must say of any fault.
 READERS = {"prepare@orbital-sample": CSV, "prepare@orbital-tle-sample": TLE}
 
+# What data sets, features and experiments that read neither of the two are called.
+OTHERS = ("fashion", "reviews", "rotten")
+
 Edit = Callable[[list[str]], list[str]]
 
 
@@ -132,7 +135,7 @@ def test_spoilt_files_are_refused_where_they_are_spoilt(
             outcomes = done.outcomes()
             assert {address for address, outcome in outcomes.items() if outcome == "failed"} == set(READERS)
             # what has nothing to do with them stands
-            others = {address for address in outcomes if address.partition("@")[2].startswith(("fashion", "rotten"))}
+            others = {address for address in outcomes if address.partition("@")[2].startswith(OTHERS)}
             assert {outcomes[address] for address in others} == {"cached"}
             assert {outcomes[address] for address in outcomes if address not in {*READERS, *others}} == {"not run"}
             assert differences(done.outputs(), by_flow.outputs) == []
